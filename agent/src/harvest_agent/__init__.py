@@ -1,0 +1,1 @@
+"""Reads Lustre's counters on a server, lightly."""

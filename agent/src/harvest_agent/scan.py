@@ -1,0 +1,197 @@
+"""Reading one job_stats file again and again: what moved since the last time, at little cost.
+
+A record that did not change is recognised by a hash of its bytes and is not parsed. The hash is 64 bits
+wide with a random seed; counters are absolute, so even a collision would only delay a value (ADR 0002).
+"""
+
+import secrets
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from harvest_agent.native import Native
+from harvest_core.lustre.columns import Codes, JobColumns
+from harvest_core.lustre.job_ids import decoded
+from harvest_core.lustre.job_stats import JobRecord, parse_job_stats, parse_record, split_records
+
+BUFFER_BYTES = 1 << 20
+"""Also the largest record: a hundred times what Lustre prints for one."""
+_EXAMPLES = 20
+_SEED = secrets.randbits(64)
+
+
+class Engine(Protocol):
+    """How the bytes are gone through: compiled, or in Python with equal results."""
+
+    def split(self, buffer: bytearray, size: int, *, final: bool) -> tuple[list[int], list[int]]:
+        """Return where records start (and, one more, where the last ends) and the hash of each."""
+
+    def parse(
+        self, buffer: bytearray, starts: list[int], ends: list[int], codes: Codes, into: JobColumns
+    ) -> list[tuple[int, int]]:
+        """Read the regular ones of these records into columns; slots are left to the caller.
+
+        Return (number of the record, end of its id line) for each that was read.
+        """
+
+
+class Pure:
+    """The engine in plain Python: every record is irregular."""
+
+    def split(self, buffer: bytearray, size: int, *, final: bool) -> tuple[list[int], list[int]]:
+        """Cut and hash; the last two records may go on in the next buffer."""
+        pieces = list(split_records(bytes(memoryview(buffer)[:size])))
+        position = len(pieces.pop(0)) if pieces and not pieces[0].startswith(b"- job_id:") else 0
+        starts = [position]
+        for piece in pieces:
+            position += len(piece)
+            starts.append(position)
+        if not final:
+            del pieces[-2:]
+        return starts[: len(pieces) + 1], [hash(piece) for piece in pieces]
+
+    def parse(
+        self, buffer: bytearray, starts: list[int], ends: list[int], codes: Codes, into: JobColumns
+    ) -> list[tuple[int, int]]:
+        """Leave every record to core."""
+        del buffer, starts, ends, codes, into
+        return []
+
+
+def best_engine() -> Engine:
+    """Return the compiled engine where its library is there, else the pure one."""
+    return Native.load(seed=_SEED) or Pure()
+
+
+def pieces(
+    read_into: Callable[[memoryview], int], engine: Engine, buffer: bytearray
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Read a file through the buffer; yield where its records lie in the buffer now, and their hashes.
+
+    What stands before the first start belongs to no record.
+    """
+    view = memoryview(buffer)
+    size = 0
+    at_end = False
+    while size or not at_end:
+        while size < len(buffer) and not at_end:
+            got = read_into(view[size:])
+            at_end = got == 0
+            size += got
+        starts, hashes = engine.split(buffer, size, final=at_end)
+        if not hashes and not at_end:
+            # one "record" fills the buffer: not Lustre's; take what can be read of it
+            starts, hashes = engine.split(buffer, size, final=True)
+        yield starts, hashes
+        size -= starts[-1]
+        buffer[:size] = buffer[starts[-1] : starts[-1] + size]
+
+
+@dataclass(slots=True)
+class Trouble:
+    """Lines that were not understood, or only in part: all counted, some kept."""
+
+    count: int = 0
+    examples: list[bytes] = field(default_factory=list)
+
+    def add(self, *lines: bytes) -> None:
+        """Count lines and keep the first few."""
+        self.count += len(lines)
+        self.examples.extend(lines[: _EXAMPLES - len(self.examples)])
+
+
+class JobScanner:
+    """Follows one job_stats file from read to read."""
+
+    def __init__(self, engine: Engine, buffer: bytearray, codes: Codes) -> None:
+        self._engine = engine
+        self._buffer = buffer
+        self._codes = codes
+        self._known: dict[int, int] = {}
+        self._slots: dict[tuple[bytes, int], int] = {}
+        self._next_slot = 0
+        self.jobs: dict[int, tuple[bytes, int]] = {}
+        """What each slot stands for: the job's id, and its rank among records that print the same id."""
+        self.order: array[int] = array("q")
+        """The slots of the last read, in file order."""
+        self.gone: list[tuple[bytes, int]] = []
+        """What the read before showed and the last one did not."""
+        self.unread = Trouble()
+
+    def read(self, read_into: Callable[[memoryview], int]) -> Iterator[JobColumns]:
+        """Read the file to its end and yield the records that moved, a buffer's worth at a time.
+
+        If reading fails midway the error passes through, and nothing is taken as gone.
+        """
+        self.unread = Trouble()
+        self.gone = []
+        self.order = array("q")
+        known = self._known
+        seen: dict[int, int] = {}
+        used: set[int] = set()
+        try:
+            for starts, hashes in pieces(read_into, self._engine, self._buffer):
+                self._junk(bytes(self._buffer[: starts[0]]))
+                slots: list[int | None] = [known.pop(key, None) for key in hashes]
+                moved = [number for number, slot in enumerate(slots) if slot is None]
+                used.update(slot for slot in slots if slot is not None)
+                if moved:
+                    yield self._moved(starts, moved, slots, used)
+                filled = [slot for slot in slots if slot is not None]
+                seen.update(zip(hashes, filled, strict=True))
+                self.order.extend(filled)
+        except BaseException:
+            self._known = known | seen
+            raise
+        self._known = seen
+        self.gone = [self._forget(slot) for slot in self.jobs.keys() - used]
+
+    def _junk(self, text: bytes) -> None:
+        if text:
+            self.unread.add(*parse_job_stats(text).unread)
+
+    def _moved(self, starts: list[int], moved: list[int], slots: list[int | None], used: set[int]) -> JobColumns:
+        """Parse the moved records of the buffer and give each its slot."""
+        columns = JobColumns()
+        buffer = self._buffer
+        begins = [starts[number] for number in moved]
+        ends = [starts[number + 1] for number in moved]
+        regular = self._engine.parse(buffer, begins, ends, self._codes, columns)
+        read = set()
+        for position, (index, id_end) in enumerate(regular):
+            start = begins[index]
+            printed = bytes(buffer[start + 19 : start + id_end])
+            job = printed if columns.snapshot_ns[position] < 0 else decoded(printed)
+            slots[moved[index]] = slot = self._slot(job, used)
+            columns.slot.append(slot)
+            read.add(index)
+        if len(read) < len(moved):
+            for index, number in enumerate(moved):
+                if index not in read:
+                    record = parse_record(bytes(buffer[begins[index] : ends[index]]))
+                    slots[number] = slot = self._slot(record.job, used)
+                    self._append(columns, slot, record)
+        return columns
+
+    def _append(self, columns: JobColumns, slot: int, record: JobRecord) -> None:
+        columns.append(slot, record, self._codes)
+        self.unread.add(*record.unread, *record.doubtful)
+
+    def _slot(self, job: bytes, used: set[int]) -> int:
+        """Return the number of this record: the first of its id that this read has not met yet."""
+        key = (job, 0)
+        while (slot := self._slots.get(key)) in used:
+            key = (job, key[1] + 1)
+        if slot is None:
+            slot = self._next_slot
+            self._next_slot += 1
+            self._slots[key] = slot
+            self.jobs[slot] = key
+        used.add(slot)
+        return slot
+
+    def _forget(self, slot: int) -> tuple[bytes, int]:
+        job = self.jobs.pop(slot)
+        del self._slots[job]
+        return job

@@ -1,0 +1,1 @@
+"""Harvest's pure heart: values and decisions, no I/O and no clock."""

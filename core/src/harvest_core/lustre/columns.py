@@ -1,0 +1,80 @@
+"""Many job records side by side, one column per kind of number: what a sweep is made of."""
+
+from array import array
+from dataclasses import dataclass, field
+
+from harvest_core.lustre.counters import Counter
+from harvest_core.lustre.job_stats import JobRecord
+
+ABSENT = -1
+"""No counter is negative, so this stands for "not printed, or not believed"."""
+
+
+def column() -> "array[int]":
+    """Return an empty column of 64-bit numbers."""
+    return array("q")
+
+
+@dataclass(slots=True)
+class Codes:
+    """Numbers for the (name, unit) pairs of counters, in order of first appearance."""
+
+    known: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def of(self, name: str, unit: str) -> int:
+        """Return the number of a counter, a new one where it was never seen."""
+        return self.known.setdefault((name, unit), len(self.known))
+
+
+@dataclass(slots=True)
+class JobColumns:
+    """Records that moved since the read before."""
+
+    slot: "array[int]" = field(default_factory=column)
+    """Which record: the reader's own number for a job on this target."""
+    snapshot: "array[int]" = field(default_factory=column)
+    snapshot_ns: "array[int]" = field(default_factory=column)
+    """ABSENT where the server prints whole seconds only."""
+    start: "array[int]" = field(default_factory=column)
+    start_ns: "array[int]" = field(default_factory=column)
+    rows: "array[int]" = field(default_factory=column)
+    """How many of the counters below belong to this record."""
+
+    code: "array[int]" = field(default_factory=column)
+    samples: "array[int]" = field(default_factory=column)
+    minimum: "array[int]" = field(default_factory=column)
+    maximum: "array[int]" = field(default_factory=column)
+    sum: "array[int]" = field(default_factory=column)
+
+    hist_row: "array[int]" = field(default_factory=column)
+    hist_power: "array[int]" = field(default_factory=column)
+    hist_count: "array[int]" = field(default_factory=column)
+
+    def append(self, slot: int, record: JobRecord, codes: Codes) -> None:
+        """Add one record that was read as a value."""
+        self.slot.append(slot)
+        for text, seconds, nanoseconds in (
+            (record.snapshot_time, self.snapshot, self.snapshot_ns),
+            (record.start_time, self.start, self.start_ns),
+        ):
+            whole, _, fraction = (text or "").partition(".")
+            seconds.append(int(whole) if whole and len(whole) <= 18 else ABSENT)
+            nanoseconds.append(int(fraction.ljust(9, "0")) if fraction else ABSENT)
+        self.rows.append(len(record.counters))
+        for counter in record.counters:
+            self._append_counter(counter, codes)
+
+    def _append_counter(self, counter: Counter, codes: Codes) -> None:
+        for power, count in counter.histogram:
+            self.hist_row.append(len(self.code))
+            self.hist_power.append(power)
+            self.hist_count.append(count)
+        self.code.append(codes.of(counter.name, counter.unit))
+        self.samples.append(_number(counter.samples))
+        self.minimum.append(_number(counter.minimum))
+        self.maximum.append(_number(counter.maximum))
+        self.sum.append(_number(counter.sum))
+
+
+def _number(value: int | None) -> int:
+    return ABSENT if value is None else value
