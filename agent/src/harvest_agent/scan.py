@@ -13,7 +13,7 @@ from typing import Protocol
 from harvest_agent.native import Native
 from harvest_core.lustre.columns import Codes, JobColumns
 from harvest_core.lustre.job_ids import decoded
-from harvest_core.lustre.job_stats import JobRecord, parse_job_stats, parse_record, split_records
+from harvest_core.lustre.job_stats import ID_COLUMN, parse_job_stats, parse_record, split_records
 
 BUFFER_BYTES = 1 << 20
 """Also the largest record: a hundred times what Lustre prints for one."""
@@ -157,26 +157,23 @@ class JobScanner:
         buffer = self._buffer
         begins = [starts[number] for number in moved]
         ends = [starts[number + 1] for number in moved]
-        regular = self._engine.parse(buffer, begins, ends, self._codes, columns)
-        read = set()
-        for position, (index, id_end) in enumerate(regular):
+        id_ends = dict(self._engine.parse(buffer, begins, ends, self._codes, columns))
+        irregular = []
+        for index, number in enumerate(moved):  # in file order, so that ranks among equal ids are
             start = begins[index]
-            printed = bytes(buffer[start + 19 : start + id_end])
-            job = printed if columns.snapshot_ns[position] < 0 else decoded(printed)
-            slots[moved[index]] = slot = self._slot(job, used)
-            columns.slot.append(slot)
-            read.add(index)
-        if len(read) < len(moved):
-            for index, number in enumerate(moved):
-                if index not in read:
-                    record = parse_record(bytes(buffer[begins[index] : ends[index]]))
-                    slots[number] = slot = self._slot(record.job, used)
-                    self._append(columns, slot, record)
+            if index in id_ends:
+                printed = bytes(buffer[start + ID_COLUMN : start + id_ends[index]])
+                job = printed if columns.snapshot_ns[len(columns.slot)] < 0 else decoded(printed)
+                slots[number] = slot = self._slot(job, used)
+                columns.slot.append(slot)
+            else:
+                record = parse_record(bytes(buffer[start : ends[index]]))
+                slots[number] = slot = self._slot(record.job, used)
+                irregular.append((slot, record))
+        for slot, record in irregular:
+            columns.append(slot, record, self._codes)
+            self.unread.add(*record.unread, *record.doubtful)
         return columns
-
-    def _append(self, columns: JobColumns, slot: int, record: JobRecord) -> None:
-        columns.append(slot, record, self._codes)
-        self.unread.add(*record.unread, *record.doubtful)
 
     def _slot(self, job: bytes, used: set[int]) -> int:
         """Return the number of this record: the first of its id that this read has not met yet."""

@@ -13,7 +13,7 @@ from harvest_core.lustre.job_ids import decoded
 
 RECORD_START = b"- job_id:"
 HEADER = b"job_stats:"
-_ID_COLUMN = 19
+ID_COLUMN = 19
 """Where values start: two of indent, sixteen of name, one blank."""
 _ID_MAX = 31
 
@@ -99,7 +99,7 @@ def split_records(text: bytes) -> Iterator[bytes]:
         end = _next_record(text, start)
         while end < len(text) and text.find(b"\n", start, end - 1) < 0:
             line_end = text.find(b"\n", end)
-            if line_end < 0 or line_end - start > _ID_COLUMN + _ID_MAX:
+            if line_end < 0 or line_end - start > ID_COLUMN + _ID_MAX:
                 break
             end = _next_record(text, end)
         yield text[start:end]
@@ -157,7 +157,7 @@ def _id_lines(lines: list[bytes]) -> int:
 
     The id is always followed by snapshot_time; where that is missing nothing can be told.
     """
-    size = len(lines[0]) - _ID_COLUMN
+    size = len(lines[0]) - ID_COLUMN
     for number, line in enumerate(lines[1:], 1):
         if line.lstrip(b" ").startswith(b"snapshot_time"):
             return number
@@ -171,7 +171,7 @@ def _job(id_lines: list[bytes], next_line: bytes, snapshot: str | None) -> bytes
     """Return the id; blanks around it count where the line is laid out as servers do it."""
     printed = b"\n".join(id_lines)
     time = _TIME.fullmatch(next_line)
-    column = time.start(2) if time is not None and next_line.startswith(b" ") else _ID_COLUMN
+    column = time.start(2) if time is not None and next_line.startswith(b" ") else ID_COLUMN
     if printed[len(RECORD_START) : column].strip(b" ") or len(printed) < column:
         printed = printed[len(RECORD_START) :].lstrip(b" ")
     else:

@@ -1,0 +1,80 @@
+"""Finding Lustre's files wherever a version keeps them."""
+
+from pathlib import Path
+
+import pytest
+
+from harvest_agent.tree import Tree, read_number, read_small
+from support.records import put
+
+
+def names(tree: Tree, *filesystems: str) -> list[tuple[str, str]]:
+    return [(target.source, target.name) for target in tree.targets(filesystems)]
+
+
+def test_finds_osts_and_mdts_and_no_plain_files(tmp_path: Path) -> None:
+    put(tmp_path, "proc/fs/lustre/obdfilter/home-OST0001/job_stats", "")
+    put(tmp_path, "proc/fs/lustre/mdt/home-MDT0000/job_stats", "")
+    put(tmp_path, "proc/fs/lustre/obdfilter/num_refs", "2\n")
+
+    assert names(Tree(str(tmp_path))) == [("mdt", "home-MDT0000"), ("obdfilter", "home-OST0001")]
+
+
+def test_home_never_takes_home2(tmp_path: Path) -> None:
+    for fs in ("home", "home2", "home-OST0000"):
+        put(tmp_path, f"proc/fs/lustre/obdfilter/{fs}-OST0000/job_stats", "")
+
+    assert names(Tree(str(tmp_path)), "home") == [("obdfilter", "home-OST0000")]
+    assert names(Tree(str(tmp_path)), "home2", "home") == [
+        ("obdfilter", "home-OST0000"),
+        ("obdfilter", "home2-OST0000"),
+    ]
+
+
+def test_one_target_may_be_spread_over_proc_sys_and_debugfs(tmp_path: Path) -> None:
+    """So it is on 2.17: job_stats in /proc, settings in /sys, stats and exports in debugfs."""
+    put(tmp_path, "proc/fs/lustre/obdfilter/fs-OST0000/job_stats", "")
+    put(tmp_path, "sys/fs/lustre/obdfilter/fs-OST0000/instance", "5\n")
+    put(tmp_path, "sys/kernel/debug/lustre/obdfilter/fs-OST0000/stats", "")
+    put(tmp_path, "sys/kernel/debug/lustre/obdfilter/fs-OST0000/exports/10.0.0.1@tcp/stats", "")
+
+    (target,) = Tree(str(tmp_path)).targets()
+
+    assert read_number(target.file("instance")) == 5
+    assert (target.file("stats") or "").endswith("debug/lustre/obdfilter/fs-OST0000/stats")
+    assert [nid for nid, _ in target.exports()] == ["10.0.0.1@tcp"]
+    assert target.file("brw_stats") is None
+
+
+def test_a_list_of_exports_has_nids_only(tmp_path: Path) -> None:
+    put(tmp_path, "proc/fs/lustre/obdfilter/fs-OST0000/job_stats", "")
+    for nid in ("0@lo", "fd00:172:16:11::5@tcp", "172.16.1.25@o2ib2", "123@kfi"):
+        put(tmp_path, f"proc/fs/lustre/obdfilter/fs-OST0000/exports/{nid}/stats", "")
+    put(tmp_path, "proc/fs/lustre/obdfilter/fs-OST0000/exports/clear", "")
+
+    (target,) = Tree(str(tmp_path)).targets()
+
+    assert [nid for nid, _ in target.exports()] == ["0@lo", "123@kfi", "172.16.1.25@o2ib2", "fd00:172:16:11::5@tcp"]
+
+
+def test_settings_are_found_in_old_and_new_places(tmp_path: Path) -> None:
+    put(tmp_path, "proc/fs/lustre/jobid_var", "procname_uid\n")
+    put(tmp_path, "sys/fs/lustre/version", "2.15.8\n")
+
+    tree = Tree(str(tmp_path))
+
+    assert tree.setting("jobid_var") == "procname_uid"
+    assert tree.setting("version") == "2.15.8"
+    assert tree.setting("enable_stats_header") is None
+
+
+def test_what_is_not_there_is_nothing_and_no_error(tmp_path: Path) -> None:
+    assert Tree(str(tmp_path)).targets() == []
+    assert read_small(str(tmp_path / "gone")) is None
+    assert read_small(str(tmp_path)) is None
+    assert read_number(None) is None
+
+
+@pytest.mark.parametrize("text", ["", "five", "-1", "99999999999999999999"])
+def test_a_number_that_makes_no_sense_is_unknown(tmp_path: Path, text: str) -> None:
+    assert read_number(str(put(tmp_path, "instance", text))) is None
