@@ -3,4 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 uv pip compile -q --group dev --universal --python-version 3.11 --generate-hashes \
-  --no-emit-index-url --no-emit-find-links --no-header --no-annotate "$@" -o requirements/dev.txt pyproject.toml
+  --no-emit-index-url --no-emit-find-links --no-header --no-annotate "$@" -o requirements/dev.txt \
+  pyproject.toml proto/pyproject.toml core/pyproject.toml --extra accounting

@@ -47,13 +47,11 @@ long harvest_split(const char *text, long size, int final, uint64_t seed, int64_
         at = next_record(text, end);
     while (at < end && n < room) {
         const char *next = next_record(at, end);
-        /* a lone id line is the first part of an id with a newline (core's split_records) */
-        while (next < end && !memchr(at, '\n', (size_t)(next - 1 - at))) {
-            const char *line_end = memchr(next, '\n', (size_t)(end - next));
-            if (!line_end || line_end - at > ID_COLUMN + ID_MAX)
-                break;
+        /* too short to be a record: the first part of an id with a newline (core's split_records) */
+        const char *line_end;
+        while (next < end && (line_end = memchr(next, '\n', (size_t)(end - next))) &&
+               line_end - at <= ID_COLUMN + ID_MAX)
             next = next_record(next, end);
-        }
         start[n++] = at - text;
         at = next;
     }

@@ -7,10 +7,10 @@ from typing import Any
 from harvest_agent.scan import BUFFER_BYTES, Engine, best_engine, pieces
 from harvest_agent.tree import SOURCES, TargetFiles, Tree, read_small
 from harvest_core.lustre.counters import Counter, counted, printable
-from harvest_core.lustre.job_stats import JobRecord, parse_job_stats, parse_record
+from harvest_core.lustre.job_stats import JobRecord, lines_of, parse_job_stats, parse_record
 from harvest_core.lustre.lctl import parse_lctl
 from harvest_core.lustre.names import of_filesystem
-from harvest_core.lustre.stats import Stats, parse_stats
+from harvest_core.lustre.stats import parse_stats
 
 Row = dict[str, Any]
 """One JSON object of ``sample --json``; the contract is docs/reference/sample.md."""
@@ -27,7 +27,7 @@ def sample_tree(tree: Tree, filesystems: Sequence[str] = ()) -> Iterator[Row]:
         for nid, folder in target.exports():
             path = f"{folder}/stats"
             if (text := read_small(path)) is not None:
-                yield from _export_rows(target.source, target.name, nid, tree.shown(path), parse_stats(text))
+                yield from _export_rows(target.source, target.name, nid, tree.shown(path), text)
 
 
 def _job_rows(tree: Tree, target: TargetFiles, path: str, engine: Engine, buffer: bytearray) -> Iterator[Row]:
@@ -65,7 +65,7 @@ def sample_lctl(text: bytes, filesystems: Sequence[str] = ()) -> Iterator[Row]:
             for record in parsed.records:
                 yield from job_rows(source, target, name, record)
         elif file == "stats" and nid is not None:
-            yield from _export_rows(source, target, nid, name, parse_stats(parameter.value))
+            yield from _export_rows(source, target, nid, name, parameter.value)
 
 
 def job_rows(source: str, target: str, file: str, record: JobRecord) -> Iterator[Row]:
@@ -95,7 +95,8 @@ def _numbers(counter: Counter) -> Row:
     }
 
 
-def _export_rows(source: str, target: str, nid: str, file: str, stats: Stats) -> Iterator[Row]:
+def _export_rows(source: str, target: str, nid: str, file: str, text: bytes) -> Iterator[Row]:
+    stats = parse_stats(text)
     for counter in stats.counters:
         samples, total = counted(counter.samples), counted(counter.sum)
         yield {
@@ -109,8 +110,7 @@ def _export_rows(source: str, target: str, nid: str, file: str, stats: Stats) ->
             "sum": total,
         }
         if (samples, total) != (counter.samples, counter.sum):  # negative or saturated: not a number any more
-            text = f"{counter.name} {counter.samples} samples [{counter.unit}] {counter.sum}"
-            yield from unread_rows(file, [text.encode("utf-8", "surrogateescape")])
+            yield from unread_rows(file, [line for line in lines_of(text) if parse_stats(line).counters == (counter,)])
     yield from unread_rows(file, stats.unread)
 
 

@@ -162,8 +162,10 @@ class JobScanner:
         for index, number in enumerate(moved):  # in file order, so that ranks among equal ids are
             start = begins[index]
             if index in id_ends:
-                printed = bytes(buffer[start + ID_COLUMN : start + id_ends[index]])
-                job = printed if columns.snapshot_ns[len(columns.slot)] < 0 else decoded(printed)
+                line_end = start + id_ends[index]
+                job = bytes(buffer[start + ID_COLUMN : line_end])
+                if job.startswith(b'"') and columns.snapshot_ns[len(columns.slot)] >= 0:
+                    job = decoded(job, bare_colons=buffer[line_end + 1 : line_end + 2] == b" ")
                 slots[number] = slot = self._slot(job, used)
                 columns.slot.append(slot)
             else:

@@ -89,18 +89,15 @@ def lines_of(text: bytes) -> list[bytes]:
 def split_records(text: bytes) -> Iterator[bytes]:
     """Cut a file in front of each record; what stands before the first one comes first.
 
-    Up to 2.7 an id may contain a newline and so even a line that looks like the next record. A real
-    record always has a line after its id, so a lone id line belongs to its successor's id, if that fits.
+    Up to 2.7 an id may contain a newline and so even a line that looks like the next record. What is too short
+    to be a record is the first part of such an id.
     """
     start = 0 if text.startswith(RECORD_START) else _next_record(text, 0)
     if start:
         yield text[:start]
     while start < len(text):
         end = _next_record(text, start)
-        while end < len(text) and text.find(b"\n", start, end - 1) < 0:
-            line_end = text.find(b"\n", end)
-            if line_end < 0 or line_end - start > ID_COLUMN + _ID_MAX:
-                break
+        while end < len(text) and 0 <= text.find(b"\n", end) <= start + ID_COLUMN + _ID_MAX:
             end = _next_record(text, end)
         yield text[start:end]
         start = end
@@ -155,16 +152,17 @@ def parse_record(piece: bytes) -> JobRecord:
 def _id_lines(lines: list[bytes]) -> int:
     """Count the lines of the id: one, unless it holds newlines, which servers up to 2.7 print raw.
 
-    The id is always followed by snapshot_time; where that is missing nothing can be told.
+    The last line that is snapshot_time, within the size of an id, ends it; without one nothing can be told.
     """
     size = len(lines[0]) - ID_COLUMN
+    found = 1
     for number, line in enumerate(lines[1:], 1):
         if line.lstrip(b" ").startswith(b"snapshot_time"):
-            return number
+            found = number
         size += 1 + len(line)
         if size > _ID_MAX:
             break
-    return 1
+    return found
 
 
 def _job(id_lines: list[bytes], next_line: bytes, snapshot: str | None) -> bytes:
@@ -176,8 +174,11 @@ def _job(id_lines: list[bytes], next_line: bytes, snapshot: str | None) -> bytes
         printed = printed[len(RECORD_START) :].lstrip(b" ")
     else:
         printed = printed[column:]
-    # an integer time means a server that escapes nothing: its quotes are the id's own
-    return printed if snapshot is not None and "." not in snapshot else decoded(printed)
+    # whole seconds mean a server that escapes nothing: its quotes are the id's own; times at column 0 one that
+    # escapes nothing (2.15.0) or also colons (2.15.51)
+    if snapshot is not None and "." not in snapshot:
+        return printed
+    return decoded(printed, bare_colons=not next_line.startswith(b"snapshot_time"))
 
 
 def _counter(match: re.Match[bytes]) -> Counter | None:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from harvest_core.lustre.job_stats import RECORD_START
+
 # A name has no blank and no colon before its first dot, so no line of job_stats or stats looks like one.
 _NAME = re.compile(rb"([A-Za-z0-9_-]+(?:\.[^\s=]+)*)=(.*)")
 _EXPORT = re.compile(rb"(.+?)\.exports\.([^\s]+@[^\s.]+)\.([^.\s]+)")
@@ -45,7 +47,7 @@ def _parameters(text: bytes) -> Iterator[Parameter]:
     value: list[bytes] = []
     for line in text.split(b"\n"):
         match = _NAME.fullmatch(line)
-        if match is None:
+        if match is None or (value and value[-1].startswith(RECORD_START)):  # behind an id comes more of it, or a time
             value.append(line)
             continue
         yield Parameter(name=name, value=b"\n".join([*value, b""]) if value else b"")

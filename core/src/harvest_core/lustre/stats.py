@@ -11,8 +11,13 @@ from harvest_core.lustre.counters import Counter, integer, is_word, normal_unit,
 from harvest_core.lustre.job_stats import lines_of
 
 _TIME = re.compile(
-    rb"(snapshot_time|start_time|elapsed_time):? +([0-9]{1,20})"
-    rb"(?:\.([0-9]{1,9}))?(?: +\(?secs\.([nu])secs\)?)? *"
+    rb"^(snapshot_time|start_time|elapsed_time):? +([0-9]{1,20})(?:\.([0-9]{1,9}))?(?: +\(?secs\.([nu])secs\)?)? *$",
+    re.MULTILINE,
+)
+_REGULAR = re.compile(
+    rb"^([\x21-\x7e]+) +([0-9]{1,18}) samples \[([\x21-\x5c\x5e-\x7e]+)\] ?"
+    rb"(?: +(-?[0-9]{1,19}) +(-?[0-9]{1,19}) +(-?[0-9]{1,19})(?: +(-?[0-9]{1,40}))?)? *$",
+    re.MULTILINE,
 )
 
 
@@ -29,27 +34,57 @@ class Stats:
 
 def parse_stats(text: bytes) -> Stats:
     """Read every counter of a file; a strange line costs that line."""
+    regular = _REGULAR.findall(text)
+    times = _TIME.findall(text)
+    if len(regular) + len(times) == text.count(b"\n") and text.endswith(b"\n"):  # almost every file there is
+        return _stats([_regular(found) for found in regular], times, [], len(times))
+    return _parse_lines(lines_of(text))
+
+
+def _parse_lines(lines: list[bytes]) -> Stats:
+    """Read a file that holds anything unusual, line by line."""
     counters: list[Counter] = []
     unread: list[bytes] = []
-    times: dict[bytes, str] = {}
+    times: list[tuple[bytes, ...]] = []
     structure = 0
-    for line in lines_of(text):
+    for line in lines:
         counter = _counter(line.split())
         if counter is not None:
             counters.append(counter)
-        elif (time := _TIME.fullmatch(line)) is not None:
-            times.setdefault(time[1], _time(time))
-            structure += 1
+            continue
+        time = _TIME.fullmatch(line)
+        if time is not None:
+            times.append(time.groups(b""))
         elif line.strip():
             unread.append(line)
-        else:
-            structure += 1
+            continue
+        structure += 1
+    return _stats(counters, times, unread, structure)
+
+
+def _stats(counters: list[Counter], times: list[tuple[bytes, ...]], unread: list[bytes], structure_lines: int) -> Stats:
+    first = {what: _time(*parts) for what, *parts in reversed(times)}
     return Stats(
         counters=tuple(counters),
-        snapshot_time=times.get(b"snapshot_time"),
-        start_time=times.get(b"start_time"),
+        snapshot_time=first.get(b"snapshot_time"),
+        start_time=first.get(b"start_time"),
         unread=tuple(unread),
-        structure_lines=structure,
+        structure_lines=structure_lines,
+    )
+
+
+def _regular(found: tuple[bytes, ...]) -> Counter:
+    name, samples, unit, low, high, total, squares = found
+    if not low:
+        return Counter(printable(name), normal_unit(unit), int(samples))
+    return Counter(
+        printable(name),
+        normal_unit(unit),
+        int(samples),
+        int(low),
+        int(high),
+        int(total),
+        int(squares) if squares else None,
     )
 
 
@@ -73,10 +108,9 @@ def _counter(words: list[bytes]) -> Counter | None:
     )
 
 
-def _time(match: re.Match[bytes]) -> str:
+def _time(seconds: bytes, fraction: bytes, unit: bytes) -> str:
     """Return a decimal time; up to 2.9 microseconds are printed without their leading zeros."""
-    _, seconds, fraction, unit = match.groups()
-    if fraction is None:
+    if not fraction:
         return seconds.decode()
     if unit == b"u":
         fraction = fraction.rjust(6, b"0")

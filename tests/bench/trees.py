@@ -1,0 +1,114 @@
+"""An object server's files as Lustre 2.15.8 prints them, always the same for the same arguments.
+
+Every operation of every job has counted something, which is the worst case for a reader. This text is the
+bench's own and not the simulator's, so that figures of different years tell of the same input.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+OSTS = 8
+OPS = (
+    *("read_bytes", "write_bytes", "read", "write", "getattr", "setattr", "punch", "sync"),
+    *("destroy", "create", "statfs", "get_info", "set_info", "quotactl", "prealloc"),
+)
+_MOVING = frozenset({"read_bytes", "write_bytes", "read", "write", "getattr", "punch"})
+_CLIENT_OPS = ("read_bytes", "write_bytes", "read", "write", "sync", "create", "statfs", "get_info")
+"""What a client that reads and writes shows on a real server."""
+_FIRST_SECOND = 1_700_000_000
+_SWEEP_SECONDS = 10
+
+_RECORD = (
+    b"- job_id:          %d\n"
+    b"  snapshot_time:   %d.%09d secs.nsecs\n"
+    b"  start_time:      %d.%09d secs.nsecs\n"
+    b"  elapsed_time:    %d.%09d secs.nsecs\n"
+) + b"".join(
+    b"  %-16s { samples: %%11d, unit: %s, min: %%8d, max: %%8d, sum: %%16d, sumsq: %%18d }\n"
+    % (op.encode() + b":", unit)
+    for op in OPS
+    for unit in [b"bytes" if op.endswith("_bytes") else b"usecs"]
+)
+
+
+class JobTree:
+    """The job_stats files of an object server with as many jobs on each target."""
+
+    def __init__(self, root: Path, jobs: int) -> None:
+        self.files = [folder / "job_stats" for folder in _targets(root)]
+        self.records = OSTS * jobs
+        self._moves = [0] * jobs
+        self._write()
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(path.stat().st_size for path in self.files)
+
+    def move(self, one_in: int) -> int:
+        """Let every n-th job work, or none for 0; return how many records that changes."""
+        if not one_in:
+            return 0
+        for job in range(0, len(self._moves), one_in):
+            self._moves[job] += 1
+        self._write()
+        return OSTS * len(range(0, len(self._moves), one_in))
+
+    def _write(self) -> None:
+        for ost, path in enumerate(self.files):
+            with path.open("wb") as file:
+                file.write(b"job_stats:\n")
+                file.writelines(_record(ost, job, moves) for job, moves in enumerate(self._moves))
+
+
+def client_tree(root: Path, clients: int) -> int:
+    """Make the stats files of as many clients' exports on each target; return the number of files."""
+    for ost, target in enumerate(_targets(root)):
+        for client in range(clients):
+            folder = target / "exports" / f"10.1.{client // 250}.{client % 250 + 1}@o2ib"
+            folder.mkdir(parents=True)
+            (folder / "stats").write_bytes(_client(ost, client))
+    return OSTS * clients
+
+
+def _targets(root: Path) -> Iterator[Path]:
+    for ost in range(OSTS):
+        folder = root / "proc/fs/lustre/obdfilter" / f"bench-OST{ost:04x}"
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+
+
+def _record(ost: int, job: int, moves: int) -> bytes:
+    """Return a job's record after so many moves: six operations and the snapshot time differ in each."""
+    elapsed = 3600 + job % 7200 + moves * _SWEEP_SECONDS
+    nanoseconds = (job * 7919 + ost * 104_729 + moves * 15_485_863) % 1_000_000_000
+    numbers: list[int] = []
+    for number, op in enumerate(OPS):
+        samples = 1000 + job * 7 + ost * 13 + number * 101 + (moves * 3 if op in _MOVING else 0)
+        numbers += _values(op, samples)
+    snapshot = _FIRST_SECOND + moves * _SWEEP_SECONDS
+    times = (snapshot, nanoseconds, snapshot - elapsed, nanoseconds // 2, elapsed, nanoseconds - nanoseconds // 2)
+    return _RECORD % (1_200_000 + job, *times, *numbers)
+
+
+def _client(ost: int, client: int) -> bytes:
+    lines = [
+        b"%-25s %d.%09d secs.nsecs\n" % (name, seconds, client * 7919 + ost)
+        for name, seconds in (
+            (b"snapshot_time", _FIRST_SECOND + 418_061),
+            (b"start_time", _FIRST_SECOND),
+            (b"elapsed_time", 418_061),
+        )
+    ]
+    for number, op in enumerate(_CLIENT_OPS):
+        unit = b"bytes" if op.endswith("_bytes") else b"usecs"
+        values = _values(op, 81_647 + client * 17 + ost * 13 + number)
+        lines.append(b"%-25s %d samples [%s] %d %d %d %d\n" % (op.encode(), values[0], unit, *values[1:]))
+    return b"".join(lines)
+
+
+def _values(op: str, samples: int) -> tuple[int, int, int, int, int]:
+    """Return samples, min, max, sum and sum of squares as they are for transfers of 1 MiB or calls of 415 µs."""
+    if op.endswith("_bytes"):
+        return samples, 4096, 1 << 20, samples << 20, (samples << 40) % (1 << 63)
+    return samples, 3, 9117, samples * 415, samples * 415 * 415
