@@ -7,4 +7,5 @@ PATH=$PWD/../.venv/bin:$PATH
 mkdir -p "$out/harvest/v1"
 python -m grpc_tools.protoc -I . --python_out="$out" --grpc_python_out="$out" --mypy_out="$out" --mypy_grpc_out="$out" \
   harvest/v1/stream.proto
+printf '"""Generated code of the wire contract; see proto/generate.sh."""\n' | tee "$out/harvest/__init__.py" > "$out/harvest/v1/__init__.py"
 touch "$out/harvest/py.typed"

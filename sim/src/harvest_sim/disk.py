@@ -1,0 +1,154 @@
+"""The site on disk, for real agents: a tree per server, and what readers do to it."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from harvest_sim import inotify
+from harvest_sim.lives import Showing
+from harvest_sim.reading import File
+from harvest_sim.site import Site
+
+# Stats files say when they were read (§1.5); on disk that is when they were written, at most this long ago.
+_STATS_PERIOD_NS = 1_000_000_000
+_SCRAMBLE_SECONDS = 100 * 365 * 24 * 3600 // 2
+
+
+@dataclass(slots=True, kw_only=True)
+class _Published:
+    file: File
+    text: bytes
+    showings: list[Showing]
+    written_ns: int
+    was_read: bool = False
+
+    def shows(self, showings: list[Showing]) -> bool:
+        """Return whether reading this shows all that: equal text may stand for another life."""
+        known = {(life.number, shown.revision) for life, shown in self.showings}
+        return all((life.number, shown.revision) in known for life, shown in showings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedEvent:
+    """Something that happens to targets only after readers have everything they counted."""
+
+    targets: tuple[str, ...]
+    perform: Callable[[], None]
+    may_happen: Callable[[], bool]
+    """Asked once all was shown: whether the agents have it safe, for example in their spools."""
+
+
+class DiskFace:
+    """Writes every server's files below ``root/<server>`` and learns from inotify who has read them.
+
+    A file is replaced whole, so a reader always has one consistent text; unlike the in-process face this one
+    therefore never skips a record. A reader that closes a file after reading from it counts as having read it
+    whole. Times of files are scrambled: they must say nothing.
+    """
+
+    def __init__(self, site: Site, root: Path, rng: Random) -> None:
+        self._site = site
+        self._root = root
+        self._rng = rng
+        self._inotify = inotify.Inotify()
+        self._watched: dict[int, _Published] = {}
+        self._present: dict[tuple[str, str], _Published] = {}
+        self._mounts: dict[str, int] = {}
+        self._gated: list[GatedEvent] = []
+        self._draft = root / ".draft"
+        root.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def waiting_events(self) -> int:
+        """How many gated events have not happened yet."""
+        return len(self._gated)
+
+    def publish(self) -> None:
+        """Write what has changed, and remove what is gone."""
+        wanted = {(name, path): file for name in self._site.servers for path, file in self._site.files(name).items()}
+        # §2.4: an unmount frees everything, so of a new mount no file may stand beside one of the old
+        stale = {key for key in self._present if key not in wanted or self._is_remounted(key)}
+        for key in sorted(stale, key=lambda key: key[1].endswith("/instance")):
+            self._remove(key)
+        self._mounts = {name: target.mounts for name, target in self._site.targets.items()}
+        for key, file in wanted.items():
+            self._refresh(key, file)
+
+    def poll(self) -> None:
+        """Learn what readers have done: count as shown what they read, scan as their close does (§2.1 (b))."""
+        for event in self._inotify.events():
+            published = self._watched.get(event.watch)
+            if published is None:
+                continue
+            if event.mask & inotify.ACCESS:
+                published.was_read = True
+            if event.mask & inotify.CLOSE_NOWRITE:
+                if published.was_read:
+                    for life, shown in published.showings:
+                        life.show(shown)
+                published.file.after_read()
+            if event.mask & inotify.IGNORED:
+                del self._watched[event.watch]
+
+    def request(self, event: GatedEvent) -> None:
+        """Let clients of the targets wait, and the event happen once readers have everything."""
+        for target in event.targets:
+            self._site.targets[target].is_frozen = True
+        self._gated.append(event)
+
+    def perform_due(self) -> None:
+        """Let those gated events happen that may."""
+        for event in list(self._gated):
+            if all(map(self._all_shown, event.targets)) and event.may_happen():
+                self._gated.remove(event)
+                event.perform()
+                for target in event.targets:
+                    self._site.targets[target].is_frozen = False
+
+    def close(self) -> None:
+        """Stop watching; the tree stays."""
+        self._inotify.close()
+
+    def _all_shown(self, target: str) -> bool:
+        mounted = self._site.targets[target].mounted
+        return mounted is None or all(
+            life.shown and life.shown[-1].revision == life.revision for life in mounted.jobs.lives()
+        )
+
+    def _refresh(self, key: tuple[str, str], file: File) -> None:
+        now_ns = self._site.now_ns
+        text, showings = file.picture()
+        before = self._present.get(key)
+        if before is not None and before.shows(showings):
+            is_new = text != before.text
+            if not is_new or (file.says_time_of_read and now_ns - before.written_ns < _STATS_PERIOD_NS):
+                return
+        self._write(key, _Published(file=file, text=text, showings=showings, written_ns=now_ns))
+
+    def _is_remounted(self, key: tuple[str, str]) -> bool:
+        return any(
+            target.mounts != self._mounts.get(name) and f"/{name}/" in key[1]
+            for name, target in self._site.targets.items()
+        )
+
+    def _write(self, key: tuple[str, str], published: _Published) -> None:
+        path = self._root.joinpath(*key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._draft.write_bytes(published.text)
+        scrambled = self._rng.randrange(_SCRAMBLE_SECONDS)
+        os.utime(self._draft, (scrambled, scrambled))
+        watch = self._inotify.watch(self._draft, inotify.ACCESS | inotify.CLOSE_NOWRITE)
+        self._watched[watch] = published
+        self._draft.replace(path)
+        self._present[key] = published
+
+    def _remove(self, key: tuple[str, str]) -> None:
+        path = self._root.joinpath(*key)
+        path.unlink()
+        del self._present[key]
+        for folder in path.parents:
+            if folder == self._root or any(folder.iterdir()):
+                break
+            folder.rmdir()

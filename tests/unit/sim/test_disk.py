@@ -1,0 +1,151 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harvest_sim.disk import DiskFace, GatedEvent
+from harvest_sim.site import Site
+from unit.sim.building import OST, ids_in, lone_target, partners
+
+JOB_STATS = f"oss1/proc/fs/lustre/obdfilter/{OST}/job_stats"
+
+Opened = Callable[[Site], DiskFace]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    faces: list[DiskFace] = []
+
+    def open_face(site: Site) -> DiskFace:
+        faces.append(DiskFace(site, tmp_path, Random(1)))
+        faces[-1].publish()
+        return faces[-1]
+
+    yield open_face
+    for face in faces:
+        face.close()
+
+
+def test_3_2_the_tree_holds_what_the_server_has(opened: Opened, tmp_path: Path) -> None:
+    site, target = lone_target("2.17.0")
+    target.do(b"1", "punch", 5)
+    opened(site)
+    on_disk = {str(path.relative_to(tmp_path / "oss1")) for path in tmp_path.glob("oss1/**/*") if path.is_file()}
+    assert on_disk == set(site.files("oss1"))
+    assert (tmp_path / JOB_STATS).read_bytes() == target.jobs.picture()[0]
+
+
+def test_modification_times_say_nothing(opened: Opened, tmp_path: Path) -> None:
+    site, target = lone_target("2.15.4")
+    face = opened(site)
+    times = []
+    for _ in range(5):
+        target.do(b"1", "punch", 5)
+        face.publish()
+        times.append((tmp_path / JOB_STATS).stat().st_mtime)
+    assert times != sorted(times)
+
+
+def test_what_has_not_changed_is_not_written_again(opened: Opened, tmp_path: Path) -> None:
+    site, target = lone_target("2.15.4")
+    target.do(b"1", "punch", 5)
+    face = opened(site)
+    inode = (tmp_path / JOB_STATS).stat().st_ino
+    face.publish()
+    assert (tmp_path / JOB_STATS).stat().st_ino == inode
+
+
+def test_a_readers_close_shows_what_the_file_held_and_2_1_evicts(opened: Opened, tmp_path: Path) -> None:
+    site, target = lone_target("2.12.9")
+    target.do(b"1", "punch")
+    face = opened(site)
+    face.poll()
+    assert len(site.truth.unshown()) == 1
+    (tmp_path / JOB_STATS).read_bytes()
+    face.poll()
+    assert site.truth.unshown() == []
+    site.advance(1000)
+    (tmp_path / JOB_STATS).read_bytes()
+    assert list(target.jobs.records) == [b"1"]
+    face.poll()
+    face.publish()
+    assert ids_in((tmp_path / JOB_STATS).read_bytes()) == []
+
+
+def test_a_reader_of_a_replaced_file_was_shown_the_old_text(opened: Opened, tmp_path: Path) -> None:
+    site, target = lone_target("2.12.9")
+    target.do(b"1", "punch")
+    face = opened(site)
+    with (tmp_path / JOB_STATS).open("rb") as file:
+        target.do(b"1", "punch")
+        face.publish()
+        file.read()
+    face.poll()
+    [life] = site.truth.select()
+    assert [shown.values[0][1] for shown in life.shown] == [1]
+
+
+def test_opening_without_reading_shows_nothing(opened: Opened, tmp_path: Path) -> None:
+    site, target = lone_target("2.12.9")
+    target.do(b"1", "punch")
+    face = opened(site)
+    (tmp_path / JOB_STATS).open("rb").close()
+    face.poll()
+    assert len(site.truth.unshown()) == 1
+
+
+def test_equal_text_of_another_life_is_published_anew(opened: Opened, tmp_path: Path) -> None:
+    site, target = lone_target("2.12.9")
+    target.do(b"1", "punch")
+    face = opened(site)
+    (tmp_path / JOB_STATS).read_bytes()
+    face.poll()
+    before = (tmp_path / JOB_STATS).read_bytes()
+    site.clear(OST)
+    target.do(b"1", "punch")
+    face.publish()
+    assert (tmp_path / JOB_STATS).read_bytes() == before
+    face.poll()
+    assert site.truth.unshown() == []
+
+
+def test_2_4_a_failover_moves_the_files(opened: Opened, tmp_path: Path) -> None:
+    site = partners("2.12.9")
+    face = opened(site)
+    site.fail_over(OST, "oss2")
+    face.publish()
+    assert not list(tmp_path.glob(f"oss1/**/{OST}"))
+    assert (tmp_path / f"oss2/proc/fs/lustre/obdfilter/{OST}/instance").read_bytes() == b"2\n"
+
+
+def test_2_4_a_remount_replaces_every_file(opened: Opened, tmp_path: Path) -> None:
+    site, _ = lone_target("2.12.9")
+    face = opened(site)
+    files = [path for path in tmp_path.glob(f"oss1/**/{OST}/**/*") if path.is_file()]
+    with (files[0]).open("rb"):
+        before = {path: path.stat().st_mtime for path in files}
+        site.remount(OST)
+        face.publish()
+        assert all(path.stat().st_mtime != before[path] for path in files)
+
+
+def test_an_event_waits_until_readers_have_everything_safe(opened: Opened, tmp_path: Path) -> None:
+    site, target = lone_target("2.12.9")
+    target.do(b"1", "punch")
+    face = opened(site)
+    spooled: list[bool] = []
+    face.request(GatedEvent(targets=(OST,), perform=lambda: site.clear(OST), may_happen=lambda: bool(spooled)))
+    assert not site.is_ready(OST)
+    spooled.append(True)
+    face.perform_due()
+    assert face.waiting_events == 1, "nobody has read it yet"
+    (tmp_path / JOB_STATS).read_bytes()
+    face.poll()
+    spooled.clear()
+    face.perform_due()
+    assert face.waiting_events == 1, "nobody has it safe yet"
+    spooled.append(True)
+    face.perform_due()
+    assert target.jobs.records == {}
+    assert site.is_ready(OST)
