@@ -111,7 +111,8 @@ def _clients(target: TargetFiles) -> Clients:
             continue
         listed += 1
         live += bool(uuids)
-        unread.extend(parse_stats(read_small(f"{folder}/stats") or b"").unread)
+        stats = parse_stats(read_small(f"{folder}/stats") or b"")
+        unread.extend((*stats.unread, *stats.doubtful))
     return Clients(live=live, listed=listed, unread=tuple(unread))
 
 

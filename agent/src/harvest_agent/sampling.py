@@ -112,6 +112,7 @@ def _export_rows(source: str, target: str, nid: str, file: str, text: bytes) -> 
         if (samples, total) != (counter.samples, counter.sum):  # negative or saturated: not a number any more
             yield from unread_rows(file, [line for line in lines_of(text) if parse_stats(line).counters == (counter,)])
     yield from unread_rows(file, stats.unread)
+    yield from unread_rows(file, stats.doubtful)
 
 
 def unread_rows(file: str, lines: Iterable[bytes]) -> Iterator[Row]:

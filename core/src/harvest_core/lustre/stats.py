@@ -29,15 +29,17 @@ class Stats:
     snapshot_time: str | None
     start_time: str | None
     unread: tuple[bytes, ...]
+    doubtful: tuple[bytes, ...]
+    """Lines that gave a counter of which some value made no sense and was left out."""
     structure_lines: int
 
 
 def parse_stats(text: bytes) -> Stats:
-    """Read every counter of a file; a strange line costs that line."""
+    """Read every counter of a file; a strange line costs that line, a strange value that value."""
     regular = _REGULAR.findall(text)
     times = _TIME.findall(text)
     if len(regular) + len(times) == text.count(b"\n") and text.endswith(b"\n"):  # almost every file there is
-        return _stats([_regular(found) for found in regular], times, [], len(times))
+        return _stats([_regular(found) for found in regular], times, [], [], len(times))
     return _parse_lines(lines_of(text))
 
 
@@ -45,12 +47,16 @@ def _parse_lines(lines: list[bytes]) -> Stats:
     """Read a file that holds anything unusual, line by line."""
     counters: list[Counter] = []
     unread: list[bytes] = []
+    doubtful: list[bytes] = []
     times: list[tuple[bytes, ...]] = []
     structure = 0
     for line in lines:
-        counter = _counter(line.split())
+        words = line.split()
+        counter = _counter(words)
         if counter is not None:
             counters.append(counter)
+            if None in (counter.samples, *counter[3 : len(words) - 1]):
+                doubtful.append(line)
             continue
         time = _TIME.fullmatch(line)
         if time is not None:
@@ -59,16 +65,23 @@ def _parse_lines(lines: list[bytes]) -> Stats:
             unread.append(line)
             continue
         structure += 1
-    return _stats(counters, times, unread, structure)
+    return _stats(counters, times, unread, doubtful, structure)
 
 
-def _stats(counters: list[Counter], times: list[tuple[bytes, ...]], unread: list[bytes], structure_lines: int) -> Stats:
+def _stats(
+    counters: list[Counter],
+    times: list[tuple[bytes, ...]],
+    unread: list[bytes],
+    doubtful: list[bytes],
+    structure_lines: int,
+) -> Stats:
     first = {what: _time(*parts) for what, *parts in reversed(times)}
     return Stats(
         counters=tuple(counters),
         snapshot_time=first.get(b"snapshot_time"),
         start_time=first.get(b"start_time"),
         unread=tuple(unread),
+        doubtful=tuple(doubtful),
         structure_lines=structure_lines,
     )
 
@@ -94,7 +107,9 @@ def _counter(words: list[bytes]) -> Counter | None:
         return None
     unit = words[3]
     numbers = [integer(word) for word in (words[1], *words[4:])]
-    if not (unit.startswith(b"[") and unit.endswith(b"]") and is_word(unit[1:-1])) or None in numbers:
+    if not (unit.startswith(b"[") and unit.endswith(b"]") and is_word(unit[1:-1])):
+        return None
+    if all(number is None for number in numbers):
         return None
     samples, low, high, total, squares = [*numbers, None, None, None, None][:5]
     return Counter(
