@@ -12,8 +12,8 @@ def test_generated_code_is_what_the_contract_gives(tmp_path: Path) -> None:
     subprocess.run([ROOT / "proto/generate.sh", tmp_path], check=True, capture_output=True)
 
     kept = ROOT / "proto/src"
-    made = sorted(file.relative_to(tmp_path) for file in tmp_path.rglob("*") if file.is_file())
-    there = sorted(f.relative_to(kept) for f in kept.rglob("*") if f.is_file() and "__pycache__" not in f.parts)
+    made = sorted(str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file())
+    there = sorted(str(f.relative_to(kept)) for f in kept.rglob("*") if f.is_file() and "__pycache__" not in f.parts)
     assert made == there
     assert filecmp.cmpfiles(tmp_path, kept, made, shallow=False)[0] == made, "run proto/generate.sh"
 
