@@ -16,8 +16,7 @@ check: ready ## lint, types, borders, unit tests; under a minute
 	@$(BIN)/ruff format --check -q . || { echo 'run: .venv/bin/ruff format'; exit 1; }
 	@$(BIN)/ruff check -q .
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --no-timing > .lint-imports.log || { cat .lint-imports.log; exit 1; }
-	@rm -f .lint-imports.log
+	@said=$$($(BIN)/lint-imports --no-logo) || { echo "$$said"; exit 1; }
 	@$(BIN)/pytest -q tests/unit tests/guards
 
 test: check ## everything; with HARVEST_CAPTURES also the captures of real servers
