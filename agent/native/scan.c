@@ -11,6 +11,7 @@
 #define RECORD "- job_id:"
 #define ID_COLUMN 19
 #define ID_MAX 31
+#define SECONDS_MAX 9000000000
 
 /* A mixing hash over eight bytes at a time; the seed is random per process, so nobody can aim at a collision. */
 static uint64_t mix(uint64_t a, uint64_t b)
@@ -70,9 +71,9 @@ struct names { /* the counters known so far: "name\0unit\0" after each other */
 };
 
 struct columns { /* what is read; -1 is "not printed" */
-    int64_t *id_end, *snapshot, *snapshot_ns, *start, *start_ns, *rows, *regular; /* per record asked for */
-    int64_t *code, *samples, *minimum, *maximum, *sum;                            /* per counter */
-    int64_t *hist_row, *hist_power, *hist_count;                                  /* per histogram bucket */
+    int64_t *id_end, *snapshot, *whole, *start, *rows, *regular; /* per record asked for */
+    int64_t *code, *samples, *minimum, *maximum, *sum;           /* per counter */
+    int64_t *hist_row, *hist_power, *hist_count;                 /* per histogram bucket */
     int64_t room, hist_room, used, hist_used;
 };
 
@@ -105,9 +106,10 @@ static int number(const char **at, const char *end, int most, int64_t *value)
 }
 
 /* "  key:   S[.NNNNNNNNN secs.nsecs]\n", or 2.15.0's "key   : S.NNNNNNNNN secs.nsecs\n" at column 0. */
-static int time_line(const char **line, const char *end, const char *key, long size, int64_t *seconds, int64_t *ns)
+static int time_line(const char **line, const char *end, const char *key, long size, int64_t *value, int64_t *whole)
 {
     const char *at = *line;
+    int64_t seconds, fraction = 0;
     blanks(&at, end);
     int indented = at - *line;
     if ((indented != 0 && indented != 2) || !literal(&at, end, key, size))
@@ -118,13 +120,14 @@ static int time_line(const char **line, const char *end, const char *key, long s
     blanks(&at, end);
     if (indented && at - *line != ID_COLUMN)
         return -1;
-    if (!number(&at, end, 18, seconds))
+    if (!number(&at, end, 10, &seconds) || seconds > SECONDS_MAX)
         return -1;
-    *ns = -1;
-    if (LITERAL(".") && (number(&at, end, 9, ns) != 9 || !LITERAL(" secs.nsecs")))
+    *whole = !LITERAL(".");
+    if (!*whole && (number(&at, end, 9, &fraction) != 9 || !LITERAL(" secs.nsecs")))
         return -1;
     if (!LITERAL("\n"))
         return -1;
+    *value = seconds * 1000000000 + fraction;
     *line = at;
     return 1;
 }
@@ -236,18 +239,18 @@ static int counter_line(const char **line, const char *end, const struct names *
 static int record(const char *at, const char *end, const struct names *known, struct columns *out, long n)
 {
     const char *begin = at;
-    int64_t unused, unused_ns, likely = 0;
+    int64_t unused, unused_whole, likely = 0;
     if (end - at < ID_COLUMN || memcmp(at, RECORD "          ", ID_COLUMN) != 0)
         return 0;
     if (!(at = memchr(at, '\n', (size_t)(end - at))))
         return 0;
     out->id_end[n] = at++ - begin;
-    if (time_line(&at, end, "snapshot_time", 13, &out->snapshot[n], &out->snapshot_ns[n]) != 1)
+    if (time_line(&at, end, "snapshot_time", 13, &out->snapshot[n], &out->whole[n]) != 1)
         return 0;
-    out->start[n] = out->start_ns[n] = -1;
-    if (time_line(&at, end, "start_time", 10, &out->start[n], &out->start_ns[n]) < 0)
+    out->start[n] = 0;
+    if (time_line(&at, end, "start_time", 10, &out->start[n], &unused_whole) < 0)
         return 0;
-    if (time_line(&at, end, "elapsed_time", 12, &unused, &unused_ns) < 0)
+    if (time_line(&at, end, "elapsed_time", 12, &unused, &unused_whole) < 0)
         return 0;
     while (at < end)
         if (!counter_line(&at, end, known, &likely, out))

@@ -10,7 +10,7 @@ from harvest_core.lustre.columns import Codes, JobColumns
 LIBRARY: Final = Path(__file__).with_name("libharvest_scan.so")
 _RECORDS: Final = 4096
 _ROWS: Final = 65536
-_PER_RECORD: Final = ("id_end", "snapshot", "snapshot_ns", "start", "start_ns", "rows", "regular")
+_PER_RECORD: Final = ("id_end", "snapshot", "whole", "start", "rows", "regular")
 _PER_ROW: Final = ("code", "samples", "minimum", "maximum", "sum")
 _PER_BUCKET: Final = ("hist_row", "hist_power", "hist_count")
 _NUMBERS: Final = ctypes.POINTER(ctypes.c_int64)
@@ -95,7 +95,7 @@ class Native:
         )
         out = self._out
         regular = [number for number, good in enumerate(out["regular"][: len(starts)]) if good]
-        for name in ("snapshot", "snapshot_ns", "start", "start_ns", "rows"):
+        for name in ("snapshot", "whole", "start", "rows"):
             numbers = out[name][: len(starts)]
             if len(regular) < len(starts):
                 numbers = array("q", [numbers[number] for number in regular])

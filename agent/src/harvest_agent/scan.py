@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from harvest_agent.native import Native
-from harvest_core.lustre.columns import Codes, JobColumns
+from harvest_core.lustre.columns import Codes, JobColumns, nanoseconds
 from harvest_core.lustre.job_ids import decoded
 from harvest_core.lustre.job_stats import ID_COLUMN, parse_job_stats, parse_record, split_records
 
@@ -19,6 +19,10 @@ BUFFER_BYTES = 1 << 20
 """Also the largest record: a hundred times what Lustre prints for one."""
 _EXAMPLES = 20
 _SEED = secrets.randbits(64)
+
+
+SlotName = tuple[bytes, int, int]
+"""A record's name: the job's id, when it began (0 = not said), and its rank among records that print alike."""
 
 
 class Engine(Protocol):
@@ -109,14 +113,14 @@ class JobScanner:
         self._buffer = buffer
         self._codes = codes
         self._known: dict[int, int] = {}
-        self._slots: dict[tuple[bytes, int], int] = {}
+        self._slots: dict[SlotName, int] = {}
         self._next_slot = 0
-        self.jobs: dict[int, tuple[bytes, int]] = {}
-        """What each slot stands for: the job's id, and its rank among records that print the same id."""
+        self.names: dict[int, SlotName] = {}
+        """What each slot stands for."""
         self.order: array[int] = array("q")
         """The slots of the last read, in file order."""
-        self.gone: list[tuple[bytes, int]] = []
-        """What the read before showed and the last one did not."""
+        self.gone: list[int] = []
+        """The slots that the read before showed and the last one did not; they are not used again."""
         self.unread = Trouble()
 
     def read(self, read_into: Callable[[memoryview], int]) -> Iterator[JobColumns]:
@@ -145,7 +149,9 @@ class JobScanner:
             self._known = known | seen
             raise
         self._known = seen
-        self.gone = [self._forget(slot) for slot in self.jobs.keys() - used]
+        self.gone = sorted(self.names.keys() - used)
+        for slot in self.gone:
+            del self._slots[self.names.pop(slot)]
 
     def _junk(self, text: bytes) -> None:
         if text:
@@ -164,33 +170,28 @@ class JobScanner:
             if index in id_ends:
                 line_end = start + id_ends[index]
                 job = bytes(buffer[start + ID_COLUMN : line_end])
-                if job.startswith(b'"') and columns.snapshot_ns[len(columns.slot)] >= 0:
+                if job.startswith(b'"') and not columns.whole[len(columns.slot)]:
                     job = decoded(job, bare_colons=buffer[line_end + 1 : line_end + 2] == b" ")
-                slots[number] = slot = self._slot(job, used)
+                slots[number] = slot = self._slot(job, columns.start[len(columns.slot)], used)
                 columns.slot.append(slot)
             else:
                 record = parse_record(bytes(buffer[start : ends[index]]))
-                slots[number] = slot = self._slot(record.job, used)
+                slots[number] = slot = self._slot(record.job, nanoseconds(record.start_time), used)
                 irregular.append((slot, record))
         for slot, record in irregular:
             columns.append(slot, record, self._codes)
             self.unread.add(*record.unread, *record.doubtful)
         return columns
 
-    def _slot(self, job: bytes, used: set[int]) -> int:
-        """Return the number of this record: the first of its id that this read has not met yet."""
-        key = (job, 0)
-        while (slot := self._slots.get(key)) in used:
-            key = (job, key[1] + 1)
+    def _slot(self, job: bytes, start: int, used: set[int]) -> int:
+        """Return the number of this record: the first of its name that this read has not met yet."""
+        name = (job, start, 0)
+        while (slot := self._slots.get(name)) in used:
+            name = (job, start, name[2] + 1)
         if slot is None:
             slot = self._next_slot
             self._next_slot += 1
-            self._slots[key] = slot
-            self.jobs[slot] = key
+            self._slots[name] = slot
+            self.names[slot] = name
         used.add(slot)
         return slot
-
-    def _forget(self, slot: int) -> tuple[bytes, int]:
-        job = self.jobs.pop(slot)
-        del self._slots[job]
-        return job

@@ -19,7 +19,7 @@ class Collected:
         self.jobs: dict[str, list[bytes]] = {}
 
     def __call__(self, target: TargetFiles, scanner: JobScanner, columns: JobColumns) -> None:
-        self.jobs.setdefault(target.name, []).extend(scanner.jobs[slot][0] for slot in columns.slot)
+        self.jobs.setdefault(target.name, []).extend(scanner.names[slot][0] for slot in columns.slot)
 
 
 def sweep(reader: Reader) -> tuple[dict[str, list[bytes]], dict[str, TargetRead]]:

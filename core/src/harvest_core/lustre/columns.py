@@ -8,6 +8,7 @@ from harvest_core.lustre.job_stats import JobRecord
 
 ABSENT = -1
 """No counter is negative, so this stands for "not printed, or not believed"."""
+_SECONDS_MAX = 9_000_000_000
 
 
 def column() -> "array[int]":
@@ -33,10 +34,13 @@ class JobColumns:
     slot: "array[int]" = field(default_factory=column)
     """Which record: the reader's own number for a job on this target."""
     snapshot: "array[int]" = field(default_factory=column)
-    snapshot_ns: "array[int]" = field(default_factory=column)
-    """ABSENT where the server prints whole seconds only."""
+    """When the last operation was counted, in nanoseconds of the server's clock; 0 = not said."""
+    whole: "array[int]" = field(default_factory=column)
+    """1 where the server prints whole seconds only."""
     start: "array[int]" = field(default_factory=column)
-    start_ns: "array[int]" = field(default_factory=column)
+    """When the record was created, likewise."""
+    partial: "array[int]" = field(default_factory=column)
+    """Positions of records with lines that were not understood: what they lack is unknown, not 0."""
     rows: "array[int]" = field(default_factory=column)
     """How many of the counters below belong to this record."""
 
@@ -52,14 +56,12 @@ class JobColumns:
 
     def append(self, slot: int, record: JobRecord, codes: Codes) -> None:
         """Add one record that was read as a value."""
+        if record.unread:
+            self.partial.append(len(self.slot))
         self.slot.append(slot)
-        for text, seconds, nanoseconds in (
-            (record.snapshot_time, self.snapshot, self.snapshot_ns),
-            (record.start_time, self.start, self.start_ns),
-        ):
-            whole, _, fraction = (text or "").partition(".")
-            seconds.append(int(whole) if whole and len(whole) <= 18 else ABSENT)
-            nanoseconds.append(int(fraction.ljust(9, "0")) if fraction else ABSENT)
+        self.snapshot.append(nanoseconds(record.snapshot_time))
+        self.whole.append("." not in (record.snapshot_time or ""))
+        self.start.append(nanoseconds(record.start_time))
         self.rows.append(len(record.counters))
         for counter in record.counters:
             self._append_counter(counter, codes)
@@ -74,6 +76,13 @@ class JobColumns:
         self.minimum.append(_number(counter.minimum))
         self.maximum.append(_number(counter.maximum))
         self.sum.append(_number(counter.sum))
+
+
+def nanoseconds(time: str | None) -> int:
+    """Return a decimal time as whole nanoseconds; 0 where there is none, or none that makes sense."""
+    whole, _, fraction = (time or "").partition(".")
+    seconds = int(whole or 0)
+    return seconds * 1_000_000_000 + int(fraction.ljust(9, "0")) if seconds <= _SECONDS_MAX else 0
 
 
 def _number(value: int | None) -> int:
