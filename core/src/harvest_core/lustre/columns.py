@@ -54,6 +54,14 @@ class JobColumns:
     hist_power: "array[int]" = field(default_factory=column)
     hist_count: "array[int]" = field(default_factory=column)
 
+    def extend(self, other: "JobColumns") -> None:
+        """Add the records of another."""
+        records, rows = len(self.slot), len(self.code)
+        self.partial.extend(array("q", [place + records for place in other.partial]))
+        self.hist_row.extend(array("q", [place + rows for place in other.hist_row]))
+        for name in self.__dataclass_fields__.keys() - {"partial", "hist_row"}:
+            getattr(self, name).extend(getattr(other, name))
+
     def append(self, slot: int, record: JobRecord, codes: Codes) -> None:
         """Add one record that was read as a value."""
         if record.unread:

@@ -1,0 +1,229 @@
+"""apply(state, facts) -> work: what one read of a target adds to what was known.
+
+Pure, no clock: the same function live, in recovery and in tests. The state is changed in place; applying facts
+again changes nothing.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from harvest_core.accounting.evidence import NSECS, Read, gather, gone_twins, interval_seconds
+from harvest_core.accounting.lives import NEW, NEW_FLAGGED, SAME_FLAGGED, verdicts
+from harvest_core.accounting.mounts import NEVER, Integers, MountState
+from harvest_core.accounting.order import restamp
+from harvest_core.facts import Facts, Mount
+
+
+@dataclass(slots=True)
+class Ambiguity:
+    """A decision that could not be known: the last value before is in the total twice, or once, or not at all."""
+
+    mount: MountState
+    row: int
+    amount: Integers
+    """(samples, sum) by column: by how much the other answer would differ."""
+    was_new: bool
+    """It was decided that another life began; for a record that is gone: that its life ended."""
+
+
+@dataclass(slots=True)
+class Work:
+    """What a read added to the totals of one mount."""
+
+    mount: MountState | None = None
+    tick_seconds: int = 0
+    row: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    column: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    samples: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    sum: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    window_seconds: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    """In how many seconds this was done; 0 where nobody can say, so that no rate is made of it."""
+    surplus_samples: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The part that may not be new: in totals, but in no rate."""
+    surplus_sum: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    ambiguities: list[Ambiguity] = field(default_factory=list)
+    unseen_seconds: int = 0
+    """Time in which records may have come and gone without being shown."""
+    incomplete_jobs: list[bytes] = field(default_factory=list)
+    """Jobs that may have done more than was ever shown."""
+
+
+class Stay:
+    """A target on one boot of one server: its mounts there, in order, and what was applied of each incarnation."""
+
+    def __init__(self) -> None:
+        self.applied: dict[bytes, int] = {}
+        """The last seq per incarnation; whatever is at or below it was taken already."""
+        self.mounts: list[tuple[int | None, MountState]] = []
+
+    def mount(self, mount: Mount) -> tuple[MountState, MountState | None]:
+        """Return the state of the mount that facts are about, and the one that it follows, if that is over now.
+
+        Facts of one stay come in order, so another instance is another mount, also where a number comes back
+        because somebody deleted last_rcvd. An instance that could not be read is not another one.
+        """
+        if self.mounts:
+            instance, state = self.mounts[-1]
+            if mount.instance is None or instance is None or instance == mount.instance:
+                self.mounts[-1] = (mount.instance if instance is None else instance, state)
+                return state, None
+        before = self.mounts[-1][1] if self.mounts else None
+        state = MountState()
+        self.mounts.append((mount.instance, state))
+        return state, before
+
+
+def apply(stay: Stay, facts: Facts) -> Work:
+    """Take in one read of a target; facts that were applied before give no work."""
+    if facts.seq <= stay.applied.get(facts.incarnation, 0):
+        return Work()
+    stay.applied[facts.incarnation] = facts.seq
+    state, before = stay.mount(facts.mount)
+    state.learn(facts.incarnation, facts.names, facts.counters)
+    state.watch_clock(facts.read_at, facts.uptime)
+    work = _values(state, facts)
+    _unseen(work, state, before, facts)
+    state.last_seq = (facts.incarnation, facts.seq)
+    state.last_tick = facts.tick_seconds
+    state.last_was_complete = facts.complete
+    return work
+
+
+def _values(state: MountState, facts: Facts) -> Work:
+    """Decide what each moved record's value means, and keep it."""
+    moved = facts.moved
+    rows = state.slots[facts.incarnation][moved.slot]
+    record = np.repeat(np.arange(len(rows)), moved.rows)
+    column = state.codes[facts.incarnation][moved.code]
+    flat = rows[record] * len(state.counters) + column
+    cells = state.values.reshape(-1, 2)
+    old = cells[flat]
+    new = np.stack([moved.samples, moved.sum], axis=1)
+    unread = new < 0
+    if unread.any():
+        new[unread] = old[unread]
+    order, gone = _presence(state, facts)
+    known = state.seen_tick[rows] != NEVER
+    read = Read(facts, rows, record, column, old, new, order, gone, known)
+
+    verdict = np.zeros(len(rows), np.int64)
+    ambiguities: list[Ambiguity] = []
+    if known.any() and not state.start[rows].all():
+        verdict = np.where(known, verdicts(gather(state, read)), 0)
+        ambiguities = [Ambiguity(state, row, state.values[row].copy(), was_new=True) for row in gone_twins(state, read)]
+    ends = np.cumsum(moved.rows)
+    surplus = np.zeros_like(new)
+    for position in np.flatnonzero(verdict):
+        row = int(rows[position])
+        is_new = verdict[position] in {NEW, NEW_FLAGGED}
+        if verdict[position] in {SAME_FLAGGED, NEW_FLAGGED}:
+            ambiguities.append(Ambiguity(state, row, state.values[row].copy(), was_new=is_new))
+        if is_new:
+            mine = slice(ends[position] - moved.rows[position], ends[position])
+            if verdict[position] == NEW_FLAGGED:
+                surplus[mine] = np.minimum(old[mine], new[mine])
+            old[mine] = 0
+            state.end_life(row)
+    new = np.maximum(new, old)  # within a life nothing falls: what seems to is an operation in flight
+    cells[flat] = new
+    began = (old[:, 0] == 0) & (new[:, 0] > 0)
+    state.used[rows] += np.bincount(record, began, len(rows)).astype(np.int16)
+    window = _windows(state, read)
+    _remember(state, read)
+    _extremes(state, read)
+    delta = new - old
+    did = delta.any(axis=1)
+    return Work(
+        mount=state,
+        tick_seconds=facts.tick_seconds,
+        row=rows[record][did],
+        column=column[did],
+        samples=delta[did, 0],
+        sum=delta[did, 1],
+        window_seconds=window[record][did],
+        surplus_samples=surplus[did, 0],
+        surplus_sum=surplus[did, 1],
+        ambiguities=ambiguities,
+    )
+
+
+def _presence(state: MountState, facts: Facts) -> tuple[Integers, Integers]:
+    """Return the rows in their new file order, and those that are gone; as before where a read was cut short."""
+    if not facts.complete:
+        return state.order, np.zeros(0, np.int64)
+    slots = state.slots[facts.incarnation]
+    tail = slots[facts.order]
+    there = np.zeros(len(state.jobs), np.bool_)
+    there[state.order] = True
+    if facts.order_is_full:
+        order = tail
+    else:
+        stays = there.copy()
+        stays[slots[facts.gone]] = False
+        stays[tail] = False
+        order = np.concatenate([state.order[stays[state.order]], tail])
+    there[order] = False
+    return order, np.flatnonzero(there)
+
+
+def _windows(state: MountState, read: Read) -> Integers:
+    """Return in how many seconds each record did its work.
+
+    A record seen before: since then. One never seen: since it began, where the server says when that was.
+    """
+    tick = read.facts.tick_seconds
+    since_seen = tick - state.seen_tick[read.rows]
+    start = state.start[read.rows]
+    lived = -((start - read.facts.moved.snapshot) // NSECS)  # rounded up
+    since_read = tick - state.last_tick if state.last_tick != NEVER else 0
+    began = np.where(start != 0, np.maximum(lived, since_read), 0)
+    return np.maximum(np.where(read.known, since_seen, began), 0)
+
+
+def _remember(state: MountState, read: Read) -> None:
+    """Note presence, order and times for the next read."""
+    facts, rows = read.facts, read.rows
+    interval = interval_seconds(facts)
+    count = len(state.jobs)
+    state.snapshot[rows] = facts.moved.snapshot
+    state.value_seq[rows] = facts.seq
+    state.back_steps[rows] = state.clock_back
+    np.minimum(state.least_interval[:count], interval, out=state.least_interval[:count])
+    state.least_interval[rows] = interval
+    state.seen_tick[rows] = facts.tick_seconds
+    if not facts.complete:
+        state.absent[rows] = 0
+        return
+    restamp(state, read.order)
+    state.order = read.order
+    state.absent[:count] += 1
+    state.absent[read.order] = 0
+    state.surely_absent[read.order] = False
+    state.seen_tick[read.order] = facts.tick_seconds
+
+
+def _extremes(state: MountState, read: Read) -> None:
+    """Keep minimum and maximum per job, and histograms per life."""
+    moved, rows, record, column = read.facts.moved, read.rows, read.record, read.column
+    for at, low, high in zip(moved.extreme_row, moved.minimum, moved.maximum, strict=True):
+        key = (state.jobs[rows[record[at]]], int(column[at]))
+        least, most = state.extremes.get(key, (low, high))
+        state.extremes[key] = (min(least, int(low)), max(most, int(high)))
+    for at, power, number in zip(moved.hist_row, moved.hist_power, moved.hist_count, strict=True):
+        place = (int(rows[record[at]]), int(column[at]), int(power))
+        state.histograms[place] = max(state.histograms.get(place, 0), int(number))
+
+
+def _unseen(work: Work, state: MountState, before: MountState | None, facts: Facts) -> None:
+    """Count the time in which work may have been done that no read showed."""
+    if before is not None and before.last_tick != NEVER:  # between the last read and the unmount
+        work.unseen_seconds = max(facts.tick_seconds - before.last_tick, 0)
+        work.incomplete_jobs = [before.jobs[row] for row in before.order]
+    elif state.last_tick != NEVER:
+        gap = facts.tick_seconds - state.last_tick
+        interval = interval_seconds(facts)
+        if gap > interval:  # time enough to be born, go idle and be evicted
+            work.unseen_seconds = gap - interval
+        elif 2 * gap >= interval:
+            work.unseen_seconds = gap

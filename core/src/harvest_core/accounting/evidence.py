@@ -1,0 +1,158 @@
+"""Gathers what speaks for a record's life going on, or for another one having begun."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harvest_core.accounting.lives import Evidence
+from harvest_core.accounting.mounts import Integers, MountState
+from harvest_core.accounting.order import follow_order, open_order
+from harvest_core.accounting.versions import can_skip, in_creation_order, never_cleans
+from harvest_core.facts import Facts
+
+NSECS = 1_000_000_000
+_DEFAULT_INTERVAL_SECONDS = 600
+_FOR_EVER_SECONDS = 9_000_000_000
+"""Longer than any idle time: nothing is ever evicted."""
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One read, its slots and codes turned into rows and columns of the state."""
+
+    facts: Facts
+    rows: Integers
+    """Per moved record."""
+    record: Integers
+    """Per counter: the position of its record."""
+    column: Integers
+    """Per counter."""
+    old: Integers
+    """Per counter: (samples, sum) as the state has them."""
+    new: Integers
+    """Per counter: as they were read; what was not read is as before."""
+    order: Integers
+    """All rows shown, in file order."""
+    gone: Integers
+    """Rows that the read before showed and this one did not."""
+    known: Flags
+    """Per moved record: it was seen before."""
+
+
+def interval_seconds(facts: Facts) -> int:
+    """Return after how many seconds of idleness a record may be evicted."""
+    interval = facts.cleanup_interval_seconds
+    if interval is None:
+        return _DEFAULT_INTERVAL_SECONDS
+    return _FOR_EVER_SECONDS if never_cleans(facts.lustre_version, interval) else interval
+
+
+def gather(state: MountState, read: Read) -> Evidence:
+    """Return the evidence for each moved record."""
+    facts, rows, known = read.facts, read.rows, read.known
+    count = len(rows)
+    lower = _lower(state, read)
+    idle = _idle(state, read)
+    unmoved = _unmoved(state, read)
+    ordered = facts.complete and in_creation_order(facts.lustre_version)
+
+    def order_with(sure: Flags) -> tuple[Flags, Flags]:
+        found = follow_order(state, read.order, rows, sure=sure) if ordered else open_order(count)
+        return found.recreated, found.kept
+
+    recreated, kept = order_with(unmoved | (known & ~idle & ~lower))
+    surely_absent = state.surely_absent[rows] | facts.directory_gone
+    if not can_skip(facts.lustre_version):
+        surely_absent |= state.absent[rows] > 0
+    elif ordered and not len(read.gone) and not ((recreated | lower) & known).any():
+        # nothing was removed since the read before, so that one skipped nothing: who was absent was not there
+        away = state.absent > 0
+        state.surely_absent |= away
+        surely_absent |= away[rows]
+    cleared = ((lower | recreated | surely_absent) & known & ~idle).any() or _vanished_without_idling(state, read)
+    if cleared:  # whoever seemed too busy to be evicted may have been cleared
+        recreated, kept = order_with(unmoved)
+    incarnation, last_seq = state.last_seq
+    missed = incarnation != facts.incarnation or facts.seq != last_seq + 1 or not state.last_was_complete
+    absent = state.absent[rows] > 0
+    return Evidence(
+        start_known=state.start[rows] != 0,
+        lower=lower,
+        recreated=recreated,
+        kept=kept | unmoved,
+        certain=_certain(state, read),
+        surely_absent=surely_absent,
+        twin=_changed_twins(state, read),
+        suspect=idle | absent | cleared | (not facts.complete),
+        unwatched=absent | missed,
+    )
+
+
+def _lower(state: MountState, read: Read) -> Flags:
+    """Tell where a number fell: samples, sums of bytes, or a counter that is not there any more."""
+    count = len(read.rows)
+    partial = np.zeros(count, np.bool_)
+    partial[read.facts.moved.partial] = True
+    fallen = (read.new[:, 0] < read.old[:, 0]) | (state.in_bytes[read.column] & (read.new[:, 1] < read.old[:, 1]))
+    still_used = np.bincount(read.record, read.old[:, 0] > 0, count)
+    lower: Flags = (np.bincount(read.record, fallen, count) > 0) | ((still_used < state.used[read.rows]) & ~partial)
+    return lower
+
+
+def _idle(state: MountState, read: Read) -> Flags:
+    """Tell which records may have been idle long enough to be evicted since their last value.
+
+    A clock that was set back hides idle time, so what it was set back by counts as idle.
+    """
+    interval = np.minimum(state.least_interval[read.rows], interval_seconds(read.facts))
+    back = state.clock_back - state.back_steps[read.rows]
+    gap = read.facts.moved.snapshot - state.snapshot[read.rows] + back
+    idle: Flags = (gap >= (interval - 1) * NSECS) | (gap < 0)
+    return idle
+
+
+def _unmoved(state: MountState, read: Read) -> Flags:
+    """Tell which records are sent only because the agent is new: nothing about them changed."""
+    changed = np.bincount(read.record, (read.new != read.old).any(axis=1), len(read.rows)) > 0
+    unmoved: Flags = read.known & ~changed & (read.facts.moved.snapshot == state.snapshot[read.rows])
+    return unmoved
+
+
+def _certain(state: MountState, read: Read) -> Flags:
+    """Tell which records the agent followed without a break since the value that we have."""
+    since = read.facts.moved.continuous
+    if len(since) == 0 or state.last_seq[0] != read.facts.incarnation:
+        return np.zeros(len(read.rows), np.bool_)
+    certain: Flags = (since > 0) & (state.value_seq[read.rows] >= since)
+    return certain
+
+
+def _vanished_without_idling(state: MountState, read: Read) -> bool:
+    """Tell whether a record is gone that cannot have been idle so long: it was cleared, or the read skipped it."""
+    gone = read.gone
+    interval = np.minimum(state.least_interval[gone], interval_seconds(read.facts))
+    back = state.clock_back - state.back_steps[gone]
+    return bool((read.facts.read_at - state.snapshot[gone] + back < interval * NSECS).any())
+
+
+def _changed_twins(state: MountState, read: Read) -> Flags:
+    """Tell which records belong to an id whose equals changed together: which is which is anybody's guess."""
+    twin = np.zeros(len(read.rows), np.bool_)
+    for group in state.twins.values():
+        mine = np.isin(read.rows, group)
+        if mine.sum() + np.isin(read.gone, group).sum() > 1:
+            twin |= mine
+    return twin
+
+
+def gone_twins(state: MountState, read: Read) -> list[int]:
+    """Return equals that are gone while others of them changed: a life may go on under another rank."""
+    found: list[int] = []
+    for group in state.twins.values():
+        left = read.gone[np.isin(read.gone, group)]
+        if len(left) and len(left) + np.isin(read.rows, group).sum() > 1:
+            found += left.tolist()
+    return found

@@ -1,0 +1,159 @@
+"""What is known of one mount of one target: every record's last value, in numpy columns."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+NEVER = -1
+_FIRST_ROOM = 64
+_ZERO_COLUMNS = ["start", "snapshot", "used", "absent", "least_interval", "value_seq", "back_steps", "surely_absent"]
+
+
+class MountState:
+    """The records of one mount. A row is one record: an id, its start where the server says so, its rank."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[bytes, int, int], int] = {}
+        self.jobs: list[bytes] = []
+        """The id of each row."""
+        self.counters: dict[tuple[str, str], int] = {}
+        """(name, unit) of each column of values."""
+        self.in_bytes: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """Which columns count bytes."""
+        self.values: Integers = np.zeros((_FIRST_ROOM, 0, 2), np.int64)
+        """The last (samples, sum) in the present life, by row and column."""
+        self.closed: dict[int, Integers] = {}
+        """What earlier lives of a row added up to, where there are any."""
+        self.start = np.zeros(_FIRST_ROOM, np.int64)
+        self.snapshot = np.zeros(_FIRST_ROOM, np.int64)
+        self.used = np.zeros(_FIRST_ROOM, np.int16)
+        """How many columns are not 0."""
+        self.stamp = np.full(_FIRST_ROOM, NEVER, np.int64)
+        """Creation order as far as it was seen: smaller is older; equal is not known."""
+        self.absent = np.zeros(_FIRST_ROOM, np.int32)
+        """Whole reads since that did not show it; 0 = present in the last one."""
+        self.seen_tick = np.full(_FIRST_ROOM, NEVER, np.int64)
+        self.least_interval = np.zeros(_FIRST_ROOM, np.int64)
+        """The smallest cleanup interval since its last value, in seconds."""
+        self.value_seq = np.zeros(_FIRST_ROOM, np.int64)
+        """The seq that gave its last value."""
+        self.back_steps = np.zeros(_FIRST_ROOM, np.int64)
+        """How far the clock had been set back in all when it gave its last value, in nanoseconds."""
+        self.surely_absent = np.zeros(_FIRST_ROOM, np.bool_)
+        """It was absent from a read that is known to have skipped nothing."""
+        self.clock_back = 0
+        self._clock: tuple[int, int] | None = None
+        self.order: Integers = np.zeros(0, np.int64)
+        """Rows in file order, as of the last whole read."""
+        self.next_stamp = 0
+        self.last_seq: tuple[bytes, int] = (b"", 0)
+        """The incarnation and seq of the last read."""
+        self.last_tick = NEVER
+        self.last_was_complete = False
+        self.slots: dict[bytes, Integers] = {}
+        """Per incarnation: the row of each slot."""
+        self.codes: dict[bytes, Integers] = {}
+        """Per incarnation: the column of each code."""
+        self.twins: dict[bytes, list[int]] = {}
+        """Rows of ids that were seen several times in one read without a start."""
+        self.extremes: dict[tuple[bytes, int], tuple[int, int]] = {}
+        """(job, column) -> (minimum, maximum) over all lives."""
+        self.histograms: dict[tuple[int, int, int], int] = {}
+        """(row, column, power) -> count, in the present life."""
+        self.closed_histograms: dict[tuple[bytes, int, int], int] = {}
+
+    def learn(
+        self,
+        incarnation: bytes,
+        names: Iterable[tuple[int, bytes, int, int]],
+        counters: Iterable[tuple[int, str, str]],
+    ) -> None:
+        """Take in dictionary entries: what an incarnation's slots and codes stand for."""
+        slots = self.slots.setdefault(incarnation, np.zeros(0, np.int64))
+        for slot, job, start, rank in names:
+            slots = _with_room(slots, slot)
+            slots[slot] = self._row(job, start, rank)
+        self.slots[incarnation] = slots
+        codes = self.codes.setdefault(incarnation, np.zeros(0, np.int64))
+        for code, name, unit in counters:
+            codes = _with_room(codes, code)
+            codes[code] = self._column(name, unit)
+        self.codes[incarnation] = codes
+
+    def _row(self, job: bytes, start: int, rank: int) -> int:
+        key = (job, start, rank)
+        row = self.rows.get(key)
+        if row is not None:
+            return row
+        row = len(self.jobs)
+        self.rows[key] = row
+        self.jobs.append(job)
+        if row == len(self.start):
+            self._grow()
+        self.start[row] = start
+        if rank and not start:
+            self.twins.setdefault(job, [self._row(job, 0, 0)]).append(row)
+        return row
+
+    def _column(self, name: str, unit: str) -> int:
+        key = (name, unit)
+        if key not in self.counters:
+            self.counters[key] = len(self.counters)
+            self.in_bytes = np.append(self.in_bytes, unit == "bytes")
+            wider = np.zeros((len(self.values), len(self.counters), 2), np.int64)
+            wider[:, :-1] = self.values
+            self.values = wider
+            for row, earlier in self.closed.items():
+                self.closed[row] = np.vstack([earlier, np.zeros((1, 2), np.int64)])
+        return self.counters[key]
+
+    def _grow(self) -> None:
+        room = len(self.start) // 2  # half as much again: a doubling would waste memory where there is much of it
+        self.values = np.concatenate([self.values, np.zeros((room, *self.values.shape[1:]), np.int64)])
+        for name in (
+            "start",
+            "snapshot",
+            "used",
+            "absent",
+            "least_interval",
+            "value_seq",
+            "back_steps",
+            "surely_absent",
+        ):
+            numbers = getattr(self, name)
+            setattr(self, name, np.concatenate([numbers, np.zeros(room, numbers.dtype)]))
+        for name in ("stamp", "seen_tick"):
+            setattr(self, name, np.concatenate([getattr(self, name), np.full(room, NEVER, np.int64)]))
+
+    def watch_clock(self, wall: int, uptime: int) -> None:
+        """Add up how far the server's wall clock was set back, by its uptime."""
+        if self._clock is not None:
+            stepped = (wall - self._clock[0]) - (uptime - self._clock[1])
+            self.clock_back += max(-stepped, 0)
+        self._clock = (wall, uptime)
+
+    def end_life(self, row: int) -> None:
+        """Add a row's present life to its earlier ones; what comes next starts from zero."""
+        earlier = self.closed.get(row)
+        self.closed[row] = self.values[row].copy() if earlier is None else earlier + self.values[row]
+        self.values[row] = 0
+        self.used[row] = 0
+        for key in [key for key in self.histograms if key[0] == row] if self.histograms else ():
+            _, column, power = key
+            total = (self.jobs[row], column, power)
+            self.closed_histograms[total] = self.closed_histograms.get(total, 0) + self.histograms.pop(key)
+
+    def total(self, row: int) -> Integers:
+        """Return what a row's lives add up to, (samples, sum) by column."""
+        earlier = self.closed.get(row)
+        present: Integers = self.values[row]
+        return present if earlier is None else present + earlier
+
+
+def _with_room(numbers: Integers, index: int) -> Integers:
+    if index < len(numbers):
+        return numbers
+    return np.concatenate([numbers, np.full(index + 1 + len(numbers) // 2 - len(numbers), NEVER, np.int64)])

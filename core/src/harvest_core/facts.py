@@ -1,0 +1,154 @@
+"""What one read of one target says, as the agent sends it: facts, not decisions.
+
+The same values on both sides of the wire: plain arrays in the agent, numpy's in the aggregator.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from harvest_core.lustre.columns import ABSENT, JobColumns, column
+
+Numbers = Any
+"""A column: array("q") in the agent, an int64 numpy array in the aggregator."""
+
+OST: Final = "OST"
+MDT: Final = "MDT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """Which mount of a target: everything counted starts again with another one."""
+
+    server: str
+    boot_id: str
+    instance: int | None
+    """Lustre's count of mounts; unknown before 2.5.3."""
+
+
+@dataclass(slots=True)
+class Moved:
+    """Records that moved, as columns; counters without samples are left out."""
+
+    slot: Numbers = field(default_factory=column)
+    snapshot: Numbers = field(default_factory=column)
+    """Nanoseconds of the server's clock when the last operation was counted."""
+    partial: Numbers = field(default_factory=column)
+    """Positions of records of which lines were not understood."""
+    continuous: Numbers = field(default_factory=column)
+    """In merged sweeps, per record: the seq from which on it is certain that this is one life; empty or 0: not said."""
+    rows: Numbers = field(default_factory=column)
+    code: Numbers = field(default_factory=column)
+    samples: Numbers = field(default_factory=column)
+    sum: Numbers = field(default_factory=column)
+    extreme_row: Numbers = field(default_factory=column)
+    minimum: Numbers = field(default_factory=column)
+    maximum: Numbers = field(default_factory=column)
+    hist_row: Numbers = field(default_factory=column)
+    hist_power: Numbers = field(default_factory=column)
+    hist_count: Numbers = field(default_factory=column)
+
+
+MOVED_COLUMNS: Final = tuple(Moved.__dataclass_fields__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Facts:
+    """One read of one target in one sweep."""
+
+    incarnation: bytes
+    seq: int
+    tick_seconds: int
+    kind: str
+    target: str
+    mount: Mount
+    complete: bool
+    """The file was read to its end, within one mount."""
+    read_at: int
+    """The server's wall clock when the read ended, in nanoseconds."""
+    uptime: int
+    """Likewise, since its boot: tells when the wall clock was set."""
+    lustre_version: tuple[int, ...]
+    """Empty where it could not be read."""
+    cleanup_interval_seconds: int | None
+    directory_gone: bool = False
+    """Since the read before, the target was seen unmounted."""
+    names: Sequence[tuple[int, bytes, int, int]] = ()
+    """(slot, job id, start in nanoseconds or 0, rank among records that print alike), of slots that are new."""
+    counters: Sequence[tuple[int, str, str]] = ()
+    """(code, name, unit) likewise."""
+    order_is_full: bool = False
+    order: Numbers = field(default_factory=column)
+    """Slots in file order: all, or the tail that differs from the order before."""
+    gone: Numbers = field(default_factory=column)
+    moved: Moved = field(default_factory=Moved)
+    unread_lines: int = 0
+
+
+def moved_records(columns: JobColumns, extremes: dict[int, int]) -> Moved:
+    """Turn what was read into what is sent.
+
+    Zero counters are dropped. Minimum and maximum are sent where they changed; ``extremes`` remembers a hash of
+    those last sent, by slot.
+    """
+    moved = Moved(slot=columns.slot, snapshot=columns.snapshot, partial=columns.partial)
+    keep = [samples != 0 for samples in columns.samples]
+    places = column()  # of kept rows among those sent
+    sent = 0
+    for kept in keep:
+        places.append(sent)
+        sent += kept
+    for name in ("code", "samples", "sum"):
+        values = getattr(columns, name)
+        setattr(
+            moved,
+            name,
+            values if sent == len(keep) else array("q", [v for v, k in zip(values, keep, strict=True) if k]),
+        )
+    row = 0
+    for slot, rows in zip(columns.slot, columns.rows, strict=True):
+        end = row + rows
+        moved.rows.append(sum(keep[row:end]))
+        low, high = columns.minimum[row:end], columns.maximum[row:end]
+        key = hash((low.tobytes(), high.tobytes()))
+        if extremes.get(slot) != key:
+            extremes[slot] = key
+            for at in range(row, end):
+                if keep[at] and columns.minimum[at] != ABSENT:
+                    moved.extreme_row.append(places[at])
+                    moved.minimum.append(columns.minimum[at])
+                    moved.maximum.append(columns.maximum[at])
+        row = end
+    moved.hist_row = array("q", [places[at] for at in columns.hist_row])
+    moved.hist_power = columns.hist_power
+    moved.hist_count = columns.hist_count
+    return moved
+
+
+def order_change(before: "array[int]", after: "array[int]") -> "array[int]":
+    """Return the tail of the new file order that the old order and what is gone do not give by themselves.
+
+    What is new or was re-created stands there, and whatever stands behind it.
+    """
+    if after[: len(before)] == before:
+        return after[len(before) :]
+    position = {slot: place for place, slot in enumerate(before)}
+    last = -1
+    for place, slot in enumerate(after):
+        was = position.get(slot, -1)
+        if was <= last:
+            return after[place:]
+        last = was
+    return column()
+
+
+def packed(numbers: "array[int]") -> tuple[bytes, int]:
+    """Return a column as little-endian bytes of the least width that holds every number, and that width."""
+    if not numbers:
+        return b"", 1
+    low, high = min(numbers), max(numbers)
+    for code, width in (("b", 1), ("h", 2), ("i", 4)):
+        if -(1 << (8 * width - 1)) <= low and high < 1 << (8 * width - 1):
+            return array(code, numbers).tobytes(), width
+    return numbers.tobytes(), 8
