@@ -73,23 +73,37 @@ def pieces(
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Read a file through the buffer; yield where its records lie in the buffer now, and their hashes.
 
-    What stands before the first start belongs to no record.
+    What stands before the first start belongs to no record. If reading fails, what was read whole comes first.
     """
     view = memoryview(buffer)
     size = 0
     at_end = False
+    problem: OSError | None = None
+    fits = True
     while size or not at_end:
         while size < len(buffer) and not at_end:
-            got = read_into(view[size:])
+            try:
+                got = read_into(view[size:])
+            except OSError as error:
+                problem = error
+                got = 0
+            else:
+                fits = got < len(buffer) - size  # Lustre hands out whole records, if there is room for them
             at_end = got == 0
             size += got
         starts, hashes = engine.split(buffer, size, final=at_end)
         if not hashes and not at_end:
             # one "record" fills the buffer: not Lustre's; take what can be read of it
             starts, hashes = engine.split(buffer, size, final=True)
+        if problem is not None and not fits and hashes and starts[-1] == size:
+            starts.pop()
+            hashes.pop()
+            size = starts[-1]
         yield starts, hashes
         size -= starts[-1]
         buffer[:size] = buffer[starts[-1] : starts[-1] + size]
+    if problem is not None:
+        raise problem
 
 
 @dataclass(slots=True)

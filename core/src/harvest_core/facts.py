@@ -145,7 +145,7 @@ def order_change(before: "array[int]", after: "array[int]") -> "array[int]":
 
 def packed(numbers: "array[int]") -> tuple[bytes, int]:
     """Return a column as little-endian bytes of the least width that holds every number, and that width."""
-    if not numbers:
+    if not len(numbers):
         return b"", 1
     low, high = min(numbers), max(numbers)
     for code, width in (("b", 1), ("h", 2), ("i", 4)):

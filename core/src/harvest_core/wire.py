@@ -49,5 +49,5 @@ def write(message: Any, facts: Facts, *, last_of_target: bool, last_of_sweep: bo
 
 
 def _pack(into: Any, numbers: "array[int]") -> None:  # noqa: ANN401
-    if numbers:
+    if len(numbers):
         into.data, into.width = packed(numbers)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from harvest_core.accounting.evidence import NSECS, Read, gather, gone_twins, interval_seconds
+from harvest_core.accounting.evidence import NSECS, Read, gather, gone_twins, interval_seconds, nothing_removed
 from harvest_core.accounting.lives import NEW, NEW_FLAGGED, SAME_FLAGGED, verdicts
 from harvest_core.accounting.mounts import NEVER, Integers, MountState
 from harvest_core.accounting.order import restamp
@@ -87,6 +87,8 @@ def apply(stay: Stay, facts: Facts) -> Work:
     state.last_seq = (facts.incarnation, facts.seq)
     state.last_tick = facts.tick_seconds
     state.last_was_complete = facts.complete
+    if facts.complete:
+        state.last_read_at = facts.read_at
     return work
 
 
@@ -111,7 +113,12 @@ def _values(state: MountState, facts: Facts) -> Work:
     ambiguities: list[Ambiguity] = []
     if known.any() and not state.start[rows].all():
         verdict = np.where(known, verdicts(gather(state, read)), 0)
-        ambiguities = [Ambiguity(state, row, state.values[row].copy(), was_new=True) for row in gone_twins(state, read)]
+        state.ended.difference_update(rows.tolist())
+    if nothing_removed(read, (verdict == NEW) | (verdict == NEW_FLAGGED)):
+        state.surely_absent |= state.absent > 0
+    for row in gone_twins(state, read):
+        state.ended.add(row)
+        ambiguities.append(Ambiguity(state, row, state.values[row].copy(), was_new=True))
     ends = np.cumsum(moved.rows)
     surplus = np.zeros_like(new)
     for position in np.flatnonzero(verdict):
@@ -190,7 +197,8 @@ def _remember(state: MountState, read: Read) -> None:
     state.value_seq[rows] = facts.seq
     state.back_steps[rows] = state.clock_back
     np.minimum(state.least_interval[:count], interval, out=state.least_interval[:count])
-    state.least_interval[rows] = interval
+    np.maximum(state.most_interval[:count], interval, out=state.most_interval[:count])
+    state.least_interval[rows] = state.most_interval[rows] = interval
     state.seen_tick[rows] = facts.tick_seconds
     if not facts.complete:
         state.absent[rows] = 0

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from harvest_core.accounting.lives import Evidence
 from harvest_core.accounting.mounts import Integers, MountState
 from harvest_core.accounting.order import follow_order, open_order
-from harvest_core.accounting.versions import can_skip, in_creation_order, never_cleans
+from harvest_core.accounting.versions import can_skip, evicts_on_any_operation, in_creation_order, never_cleans
 from harvest_core.facts import Facts
 
 NSECS = 1_000_000_000
 _DEFAULT_INTERVAL_SECONDS = 600
-_FOR_EVER_SECONDS = 9_000_000_000
-"""Longer than any idle time: nothing is ever evicted."""
+_FOR_EVER_SECONDS = 4_000_000_000
+"""Longer than any idle time: nothing is ever evicted; twice as much in nanoseconds still fits 64 bits."""
 
 Flags = NDArray[np.bool_]
 
@@ -63,15 +63,11 @@ def gather(state: MountState, read: Read) -> Evidence:
         found = follow_order(state, read.order, rows, sure=sure) if ordered else open_order(count)
         return found.recreated, found.kept
 
+    surely_evicted = _surely_evicted(state, read) & ~unmoved
     recreated, kept = order_with(unmoved | (known & ~idle & ~lower))
     surely_absent = state.surely_absent[rows] | facts.directory_gone
-    if not can_skip(facts.lustre_version):
+    if not can_skip(facts.lustre_version) or nothing_removed(read, (recreated | lower) & known):
         surely_absent |= state.absent[rows] > 0
-    elif ordered and not len(read.gone) and not ((recreated | lower) & known).any():
-        # nothing was removed since the read before, so that one skipped nothing: who was absent was not there
-        away = state.absent > 0
-        state.surely_absent |= away
-        surely_absent |= away[rows]
     cleared = ((lower | recreated | surely_absent) & known & ~idle).any() or _vanished_without_idling(state, read)
     if cleared:  # whoever seemed too busy to be evicted may have been cleared
         recreated, kept = order_with(unmoved)
@@ -83,12 +79,23 @@ def gather(state: MountState, read: Read) -> Evidence:
         lower=lower,
         recreated=recreated,
         kept=kept | unmoved,
+        ended=np.isin(rows, list(state.ended)),
         certain=_certain(state, read),
         surely_absent=surely_absent,
+        surely_evicted=surely_evicted,
         twin=_changed_twins(state, read),
         suspect=idle | absent | cleared | (not facts.complete),
         unwatched=absent | missed,
     )
+
+
+def nothing_removed(read: Read, reset: Flags) -> bool:
+    """Tell that no record shown by the read before was removed since: so that one skipped none.
+
+    Who was absent from it was not there. A record is skipped only if another, before it, is removed meanwhile.
+    """
+    ordered = read.facts.complete and in_creation_order(read.facts.lustre_version)
+    return ordered and not len(read.gone) and not reset.any()
 
 
 def _lower(state: MountState, read: Read) -> Flags:
@@ -112,6 +119,20 @@ def _idle(state: MountState, read: Read) -> Flags:
     gap = read.facts.moved.snapshot - state.snapshot[read.rows] + back
     idle: Flags = (gap >= (interval - 1) * NSECS) | (gap < 0)
     return idle
+
+
+def _surely_evicted(state: MountState, read: Read) -> Flags:
+    """Tell which records of a server before 2.7.57 were idle for two intervals when they were last read.
+
+    Whatever is counted next makes such a server look for idle records first, and evict it.
+    """
+    if not evicts_on_any_operation(read.facts.lustre_version) or state.clock_back:
+        # a clock that was set back makes it believe that it has just looked
+        return np.zeros(len(read.rows), np.bool_)
+    interval = np.maximum(state.most_interval[read.rows], interval_seconds(read.facts))
+    idle = state.last_read_at - state.snapshot[read.rows]
+    evicted: Flags = read.known & (state.absent[read.rows] == 0) & (idle >= (2 * interval + 1) * NSECS)
+    return evicted
 
 
 def _unmoved(state: MountState, read: Read) -> Flags:

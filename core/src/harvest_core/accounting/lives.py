@@ -31,10 +31,14 @@ class Evidence:
     """It stands behind a record that used to follow it, where files are in creation order."""
     kept: Flags
     """It still stands before a former follower that cannot have been evicted since."""
+    ended: Flags
+    """It was taken as ended, and flagged, when it vanished while its equals changed."""
     certain: Flags
     """The agent merged sweeps and saw the values between: one life."""
     surely_absent: Flags
-    """A whole read did not show it and reads cannot skip, or its target was seen unmounted."""
+    """A whole read that skipped nothing did not show it, or its target was seen unmounted."""
+    surely_evicted: Flags
+    """It was idle for longer than any server keeps it."""
     twin: Flags
     """Records that print the same id changed together: told apart by rank only."""
     suspect: Flags
@@ -47,6 +51,7 @@ def verdicts(seen: Evidence) -> NDArray[np.int64]:
     """Decide for every record; the order of the rows is the rule."""
     rows = (
         (seen.start_known, SAME),
+        (seen.ended, NEW),
         (seen.twin & seen.lower, NEW_FLAGGED),
         (seen.twin, SAME_FLAGGED),
         (seen.lower, NEW),
@@ -54,6 +59,7 @@ def verdicts(seen: Evidence) -> NDArray[np.int64]:
         (seen.recreated, NEW),
         (seen.kept, SAME),
         (seen.surely_absent, NEW),
+        (seen.surely_evicted, NEW),
         (seen.suspect & seen.unwatched, NEW_FLAGGED),
         (seen.suspect, SAME_FLAGGED),
     )

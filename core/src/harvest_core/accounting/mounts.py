@@ -38,6 +38,8 @@ class MountState:
         self.seen_tick = np.full(_FIRST_ROOM, NEVER, np.int64)
         self.least_interval = np.zeros(_FIRST_ROOM, np.int64)
         """The smallest cleanup interval since its last value, in seconds."""
+        self.most_interval = np.zeros(_FIRST_ROOM, np.int64)
+        """The largest one likewise."""
         self.value_seq = np.zeros(_FIRST_ROOM, np.int64)
         """The seq that gave its last value."""
         self.back_steps = np.zeros(_FIRST_ROOM, np.int64)
@@ -53,12 +55,16 @@ class MountState:
         """The incarnation and seq of the last read."""
         self.last_tick = NEVER
         self.last_was_complete = False
+        self.last_read_at = 0
+        """The server's wall clock at the last whole read."""
         self.slots: dict[bytes, Integers] = {}
         """Per incarnation: the row of each slot."""
         self.codes: dict[bytes, Integers] = {}
         """Per incarnation: the column of each code."""
         self.twins: dict[bytes, list[int]] = {}
         """Rows of ids that were seen several times in one read without a start."""
+        self.ended: set[int] = set()
+        """Rows of such ids that were flagged as ended when they vanished."""
         self.extremes: dict[tuple[bytes, int], tuple[int, int]] = {}
         """(job, column) -> (minimum, maximum) over all lives."""
         self.histograms: dict[tuple[int, int, int], int] = {}

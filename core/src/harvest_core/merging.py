@@ -1,0 +1,148 @@
+"""Making room in a full spool: values go whose successor is certainly a later one of the same life.
+
+Totals stay exact, time resolution is lost. Of each stretch that is certainly one life the first and the last
+value stay: the first because what came before the stretch is compared with it.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from harvest_core.facts import Facts, Moved
+from harvest_core.lustre.columns import column
+
+_NSECS = 1_000_000_000
+
+
+@dataclass(slots=True)
+class _Value:
+    """One record's value in one read."""
+
+    read: int
+    position: int
+    snapshot: int
+    counters: dict[int, tuple[int, int]]
+    since: int = 0
+    """The seq of the first value of its stretch, if it is not that itself."""
+    extremes: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def merged(reads: Sequence[Facts]) -> list[Facts]:
+    """Return the same reads, in order, without the values that nobody needs."""
+    values = [_values(number, facts) for number, facts in enumerate(reads)]
+    kept: list[list[_Value]] = [[] for _ in reads]
+    last: dict[int, _Value] = {}
+    for number, facts in enumerate(reads):
+        calm = number > 0 and _nothing_reset(reads[number - 1], facts, values[number], last)
+        if not calm:
+            _settle(last, kept)
+        for slot, value in values[number].items():
+            before = last.get(slot)
+            if before is not None and calm and _same_life(before, value, facts):
+                value.since = before.since or reads[before.read].seq
+                if before.since:  # neither the first nor the last of its stretch: it can go
+                    value.extremes = {**before.extremes, **value.extremes}
+                else:
+                    kept[before.read].append(before)
+            elif before is not None:
+                kept[before.read].append(before)
+            last[slot] = value
+    _settle(last, kept)
+    return [_rebuilt(facts, sorted(rest, key=lambda v: v.position)) for facts, rest in zip(reads, kept, strict=True)]
+
+
+def _settle(last: dict[int, _Value], kept: list[list[_Value]]) -> None:
+    for value in last.values():
+        kept[value.read].append(value)
+    last.clear()
+
+
+def _values(number: int, facts: Facts) -> dict[int, _Value]:
+    moved = facts.moved
+    found: dict[int, _Value] = {}
+    owner = []
+    row = 0
+    for position, slot in enumerate(moved.slot):
+        end = row + moved.rows[position]
+        value = _Value(
+            read=number,
+            position=position,
+            snapshot=int(moved.snapshot[position]),
+            counters={int(moved.code[at]): (int(moved.samples[at]), int(moved.sum[at])) for at in range(row, end)},
+            since=int(moved.continuous[position]) if len(moved.continuous) else 0,
+        )
+        found[int(slot)] = value
+        owner += [value] * (end - row)
+        row = end
+    for at, low, high in zip(moved.extreme_row, moved.minimum, moved.maximum, strict=True):
+        owner[at].extremes[int(moved.code[at])] = (int(low), int(high))
+    return found
+
+
+def _nothing_reset(before: Facts, facts: Facts, values: dict[int, _Value], last: dict[int, _Value]) -> bool:
+    """Tell whether between two reads of one mount nothing was evicted, cleared, re-created or left unread."""
+    set_back = (facts.read_at - before.read_at) < (facts.uptime - before.uptime)
+    watched = facts.complete and before.complete and facts.seq == before.seq + 1 and facts.mount == before.mount
+    known = {name[0] for name in facts.names}
+    moved_back = any(int(slot) not in known for slot in facts.order)
+    fell = any(slot in last and _fell(last[slot], value) for slot, value in values.items())
+    plain = not (facts.order_is_full or facts.directory_gone or len(facts.gone) or len(facts.moved.partial))
+    return watched and plain and not (set_back or moved_back or fell)
+
+
+def _fell(before: _Value, value: _Value) -> bool:
+    return any(value.counters.get(code, (0, 0))[0] < samples for code, (samples, _) in before.counters.items())
+
+
+def _same_life(before: _Value, value: _Value, facts: Facts) -> bool:
+    interval = facts.cleanup_interval_seconds
+    return interval is not None and 0 <= value.snapshot - before.snapshot < (max(interval, 1) - 1) * _NSECS
+
+
+def _rebuilt(facts: Facts, values: list[_Value]) -> Facts:
+    """Return a read with only these values in it."""
+    if len(values) == len(facts.moved.slot) and not any(value.since for value in values):
+        return facts
+    old = facts.moved
+    moved = Moved()
+    for value in values:
+        if value.position in set(old.partial):
+            moved.partial.append(len(moved.slot))
+        moved.slot.append(int(old.slot[value.position]))
+        moved.snapshot.append(value.snapshot)
+        moved.continuous.append(value.since)
+        moved.rows.append(len(value.counters))
+        for code, (samples, total) in value.counters.items():
+            if code in value.extremes:
+                moved.extreme_row.append(len(moved.code))
+                moved.minimum.append(value.extremes[code][0])
+                moved.maximum.append(value.extremes[code][1])
+            moved.code.append(code)
+            moved.samples.append(samples)
+            moved.sum.append(total)
+    _copy_histograms(old, moved, values)
+    return replace(facts, moved=moved, order=_plain(facts.order), gone=_plain(facts.gone))
+
+
+def _copy_histograms(old: Moved, moved: Moved, values: list[_Value]) -> None:
+    first_row, row = [], 0
+    for rows in old.rows:
+        first_row.append(row)
+        row += int(rows)
+    new_place = {}
+    row = 0
+    for value in values:
+        for at in range(len(value.counters)):
+            new_place[first_row[value.position] + at] = row + at
+        row += len(value.counters)
+    for at, power, count in zip(old.hist_row, old.hist_power, old.hist_count, strict=True):
+        if int(at) in new_place:
+            moved.hist_row.append(new_place[int(at)])
+            moved.hist_power.append(int(power))
+            moved.hist_count.append(int(count))
+
+
+def _plain(numbers: "Sequence[int]") -> "array[int]":
+    plain = column()
+    plain.extend(int(number) for number in numbers)
+    return plain
