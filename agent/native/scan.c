@@ -159,7 +159,7 @@ static int histogram(const char **line, const char *end, struct columns *out, in
 {
     const char *at = *line;
     int64_t label, count;
-    while (number(&at, end, 3, &label)) {
+    while (at < end && *at != '0' && number(&at, end, 3, &label)) {
         char unit = at < end ? *at : 0;
         int power = power_of(label, unit);
         at += unit == 'K' || unit == 'M' || unit == 'G';

@@ -34,6 +34,7 @@ class Sweep:
     target: str
     messages: list[bytes]
     shown: list[Showing]
+    was_accepted: bool
     lives: dict[int, int]
     """The true life behind each slot."""
 
@@ -127,6 +128,7 @@ class SimAgent:
             directory_gone=target in self._seen_gone,
         )
         parts = list(followed.differences.facts(facts, followed.scanner.read(read_into), followed.scanner))
+        parts[-1][0].in_one_piece = sum(map(bool, seen)) <= 1
         self._seen_gone.discard(target)
         shown = list(reader.delivered)
         after = self._site.targets[target].mounted
@@ -139,6 +141,7 @@ class SimAgent:
             target=target,
             messages=[encoded(part, last=last) for part, last in parts],
             shown=shown,
+            was_accepted=False,
             lives=_lives(followed.scanner, b"".join(seen), texts),
         )
 

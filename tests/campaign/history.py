@@ -15,7 +15,6 @@ from harvest_sim.ids import readable_id
 from harvest_sim.site import Site
 
 
-
 @dataclass(slots=True)
 class Outcome:
     """What a history came to."""
@@ -115,6 +114,7 @@ class History:
         for life, shown in sweep.shown:
             life.show(shown)
         sweep.shown = []
+        sweep.was_accepted = True
         self.sweeps.report(sweep.target, self.ledger.accept(sweep).work)
 
     # --- what happens ---
@@ -250,6 +250,8 @@ class History:
 
     def _state_lost(self, step: Step) -> bool:
         agent = self.agents[step.op]
+        if any(sweep.was_accepted for sweep in agent.spool):
+            return False  # on top of a restored aggregator: then it is gone for good
         agent.spool, agent.sent = [], []
         agent.restart()
         self.ledger.keep_backup()

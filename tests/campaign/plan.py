@@ -61,6 +61,8 @@ def make_plan(seed: int) -> Plan:
     calm = rng.random() < 0.15
     steps: list[Step] = []
     jobs = [str(4710 + n).encode() for n in range(rng.randrange(3, 9))]
+    if calm:  # few enough for one piece of text: in several pieces a read may skip a record, which is a gap in reading
+        jobs = jobs[: 1 if "2.14.0" in (version, other) else 3]
     if not calm and rng.random() < 0.25:
         jobs += EQUAL_IDS
     for job in jobs:

@@ -2,6 +2,7 @@
 
 import ctypes
 from array import array
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, Self
 
@@ -51,7 +52,7 @@ class Native:
         self._columns = _Columns(**{name: _pointer(numbers) for name, numbers in self._out.items()})
         self._columns.room = self._columns.hist_room = _ROWS
         self._names = _Names(count=0)
-        self._codes: array[int] = array("q")
+        self._known: Codes | None = None
         self._keep: object = None
 
     @classmethod
@@ -59,7 +60,7 @@ class Native:
         """Return the engine, or nothing where the library was not built for this machine."""
         try:
             return cls(ctypes.CDLL(str(path)), seed)
-        except OSError:
+        except (OSError, AttributeError):  # not there, for another machine, or of another version
             return None
 
     def split(self, buffer: bytearray, size: int, *, final: bool) -> tuple[list[int], list[int]]:
@@ -109,11 +110,12 @@ class Native:
 
     def _learn(self, codes: Codes) -> None:
         """Hand over counters that were met for the first time."""
-        if self._names.count == len(codes.known):
+        if codes is self._known and self._names.count == len(codes.known):
             return
+        self._known = codes
         entries = [f"{name}\0{unit}\0".encode("utf-8", "surrogateescape") for name, unit in codes.known]
         sizes = array("q", map(len, entries))
-        places = array("q", [sum(sizes[:number]) for number in range(len(sizes))])
+        places = array("q", [0, *accumulate(sizes)])
         text = b"".join(entries)
         self._keep = (text, sizes, places)
         self._names = _Names(text=text, at=_pointer(places), size=_pointer(sizes), count=len(entries))

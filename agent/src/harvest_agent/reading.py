@@ -1,11 +1,12 @@
 """Sweeps: every target's job records read once, in one open and one pass each."""
 
+import os
 import resource
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harvest_agent.scan import BUFFER_BYTES, JobScanner, Trouble, best_engine
-from harvest_agent.tree import TargetFiles, Tree, read_number
+from harvest_agent.tree import TargetFiles, Tree, open_regular, read_number
 from harvest_core.lustre.columns import Codes, JobColumns
 
 Consume = Callable[[TargetFiles, JobScanner, JobColumns], None]
@@ -23,6 +24,8 @@ class TargetRead:
     """Lustre's number of this mount; unknown on the oldest servers."""
     complete: bool
     """The file was read to its end, within one mount."""
+    remounted: bool
+    """The target was remounted meanwhile: what was read mixes two mounts, and must be dropped."""
     problem: str | None
     """Why it is not complete."""
     bytes_read: int
@@ -33,7 +36,7 @@ class TargetRead:
 
     @property
     def unread(self) -> Trouble:
-        """Lines that were not understood."""
+        """Lines that were not understood, of the records that moved."""
         return self.scanner.unread
 
 
@@ -63,33 +66,32 @@ class Reader:
     def _read(self, target: TargetFiles, path: str, consume: Consume) -> TargetRead:
         instance = read_number(target.file("instance"))
         scanner = self._scanner(target, instance)
-        size = 0
         problem = None
         before = resource.getrusage(resource.RUSAGE_SELF)
-        try:
-            with open(path, "rb", buffering=0) as file:
-
-                def read_into(view: memoryview) -> int:
-                    nonlocal size
-                    got = file.readinto(view)
-                    size += got
-                    return got
-
-                for columns in scanner.read(read_into):
-                    consume(target, scanner, columns)
-        except OSError as error:
-            problem = error.strerror or type(error).__name__
+        source = _Source(path)
+        chunks = scanner.read(source.read_into)
+        while problem is None:
+            try:
+                columns = next(chunks)
+            except StopIteration:
+                break
+            except OSError as error:  # of the file; the consumer's own troubles are not the target's
+                problem = error.strerror or type(error).__name__
+            else:
+                consume(target, scanner, columns)
+        source.close()
         after = resource.getrusage(resource.RUSAGE_SELF)
-        if problem is None and _other_mount(instance, read_number(target.file("instance"))):
-            problem = "remounted while it was read"
+        remounted = _other_mount(instance, read_number(target.file("instance")))
+        if remounted:
             self._scanners.pop((target.source, target.name), None)
         return TargetRead(
             target=target,
             scanner=scanner,
             instance=instance,
-            complete=problem is None,
-            problem=problem,
-            bytes_read=size,
+            complete=problem is None and not remounted,
+            remounted=remounted,
+            problem="remounted while it was read" if remounted else problem,
+            bytes_read=source.size,
             user_seconds=after.ru_utime - before.ru_utime,
             kernel_seconds=after.ru_stime - before.ru_stime,
         )
@@ -97,12 +99,31 @@ class Reader:
     def _scanner(self, target: TargetFiles, instance: int | None) -> JobScanner:
         """Return what follows this mount of the target; another mount is another story."""
         key = (target.source, target.name)
-        known = self._scanners.get(key)
-        if known is not None and not _other_mount(known[0], instance):
-            return known[1]
-        scanner = JobScanner(self._engine, self._buffer, self.codes)
-        self._scanners[key] = (instance, scanner)
+        known, scanner = self._scanners.get(key, (None, None))
+        if scanner is None or _other_mount(known, instance):
+            scanner = JobScanner(self._engine, self._buffer, self.codes)
+        self._scanners[key] = (known if instance is None else instance, scanner)
         return scanner
+
+
+class _Source:
+    """A file, opened when it is first read, and how much of it was read."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._handle: int | None = None
+        self.size = 0
+
+    def read_into(self, view: memoryview) -> int:
+        if self._handle is None:
+            self._handle = open_regular(self._path)
+        got = os.readv(self._handle, [view])
+        self.size += got
+        return got
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
 
 
 def _other_mount(before: int | None, after: int | None) -> bool:

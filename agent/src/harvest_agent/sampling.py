@@ -1,19 +1,20 @@
 """One look at a server, or at an ``lctl get_param`` dump of one: rows for people and programs."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from harvest_agent.scan import BUFFER_BYTES, Engine, best_engine, pieces
-from harvest_agent.tree import SOURCES, TargetFiles, Tree, read_small
+from harvest_agent.tree import SOURCES, TargetFiles, Tree, open_regular, read_small
 from harvest_core.lustre.counters import Counter, counted, printable
-from harvest_core.lustre.job_stats import JobRecord, lines_of, parse_job_stats, parse_record
-from harvest_core.lustre.lctl import parse_lctl
+from harvest_core.lustre.job_stats import RECORD_START, JobRecord, parse_job_stats, parse_record, split_records
+from harvest_core.lustre.lctl import each_parameter
 from harvest_core.lustre.names import of_filesystem
 from harvest_core.lustre.stats import parse_stats
 
 Row = dict[str, Any]
-"""One JSON object of ``sample --json``; the contract is docs/reference/sample.md."""
+"""One JSON object of ``sample --json``; the contract is docs/reference/agent.md."""
 
 
 def sample_tree(tree: Tree, filesystems: Sequence[str] = ()) -> Iterator[Row]:
@@ -34,7 +35,7 @@ def _job_rows(tree: Tree, target: TargetFiles, path: str, engine: Engine, buffer
     """Stream a file of any size through the buffer."""
     shown = tree.shown(path)
     try:
-        with open(path, "rb", buffering=0) as file:
+        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
             for starts, _ in pieces(file.readinto, engine, buffer):
                 head = parse_job_stats(bytes(buffer[: starts[0]]))
                 yield from unread_rows(shown, head.unread)
@@ -47,10 +48,10 @@ def _job_rows(tree: Tree, target: TargetFiles, path: str, engine: Engine, buffer
 
 def sample_lctl(text: bytes, filesystems: Sequence[str] = ()) -> Iterator[Row]:
     """Yield every counter of a dump; parameters that are no counters of jobs or clients are passed over."""
-    parameters, head = parse_lctl(text)
-    yield from unread_rows("lctl", [line for line in head.split(b"\n") if line.strip()])
-    for parameter in parameters:
+    for parameter in each_parameter(text):
         parts = parameter.parts
+        if not parameter.name:
+            yield from unread_rows("lctl", [line for line in parameter.value.split(b"\n") if line.strip()])
         if parts is None:
             continue
         source, target, nid, file = (None if part is None else printable(part) for part in parts)
@@ -60,10 +61,11 @@ def sample_lctl(text: bytes, filesystems: Sequence[str] = ()) -> Iterator[Row]:
             continue
         name = printable(parameter.name)
         if file == "job_stats" and nid is None:
-            parsed = parse_job_stats(parameter.value)
-            yield from unread_rows(name, parsed.unread)
-            for record in parsed.records:
-                yield from job_rows(source, target, name, record)
+            for piece in split_records(parameter.value):
+                if piece.startswith(RECORD_START):
+                    yield from job_rows(source, target, name, parse_record(piece))
+                else:
+                    yield from unread_rows(name, parse_job_stats(piece).unread)
         elif file == "stats" and nid is not None:
             yield from _export_rows(source, target, nid, name, parameter.value)
 
@@ -98,7 +100,6 @@ def _numbers(counter: Counter) -> Row:
 def _export_rows(source: str, target: str, nid: str, file: str, text: bytes) -> Iterator[Row]:
     stats = parse_stats(text)
     for counter in stats.counters:
-        samples, total = counted(counter.samples), counted(counter.sum)
         yield {
             "kind": "export",
             "source": source,
@@ -106,11 +107,9 @@ def _export_rows(source: str, target: str, nid: str, file: str, text: bytes) -> 
             "nid": nid,
             "op": counter.name,
             "unit": counter.unit,
-            "samples": samples,
-            "sum": total,
+            "samples": counted(counter.samples),
+            "sum": counted(counter.sum),
         }
-        if (samples, total) != (counter.samples, counter.sum):  # negative or saturated: not a number any more
-            yield from unread_rows(file, [line for line in lines_of(text) if parse_stats(line).counters == (counter,)])
     yield from unread_rows(file, stats.unread)
     yield from unread_rows(file, stats.doubtful)
 

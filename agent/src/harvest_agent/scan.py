@@ -93,8 +93,12 @@ def pieces(
             size += got
         starts, hashes = engine.split(buffer, size, final=at_end)
         if not hashes and not at_end:
-            # one "record" fills the buffer: not Lustre's; take what can be read of it
+            # not Lustre's: drop what stands before the first record, else take the record that fills the buffer
             starts, hashes = engine.split(buffer, size, final=True)
+            if starts[0] or not hashes:
+                starts, hashes = [starts[0] if hashes else buffer.rfind(b"\n", 0, size) + 1 or size], []
+            else:
+                starts, hashes = starts[:2], hashes[:1]
         if problem is not None and not fits and hashes and starts[-1] == size:
             starts.pop()
             hashes.pop()
@@ -129,6 +133,8 @@ class JobScanner:
         self._known: dict[int, int] = {}
         self._slots: dict[SlotName, int] = {}
         self._next_slot = 0
+        self._ranks: dict[tuple[bytes, int], int] = {}
+        """Per name, the next rank to try in the read under way."""
         self.names: dict[int, SlotName] = {}
         """What each slot stands for."""
         self.order: array[int] = array("q")
@@ -148,6 +154,7 @@ class JobScanner:
         known = self._known
         seen: dict[int, int] = {}
         used: set[int] = set()
+        self._ranks = {}
         try:
             for starts, hashes in pieces(read_into, self._engine, self._buffer):
                 self._junk(bytes(self._buffer[: starts[0]]))
@@ -199,10 +206,12 @@ class JobScanner:
 
     def _slot(self, job: bytes, start: int, used: set[int]) -> int:
         """Return the number of this record: the first of its name that this read has not met yet."""
-        name = (job, start, 0)
-        while (slot := self._slots.get(name)) in used:
-            name = (job, start, name[2] + 1)
+        rank = self._ranks.get((job, start), 0)  # thousands may print alike: go on where the last one was found
+        while (slot := self._slots.get((job, start, rank))) in used:
+            rank += 1
+        self._ranks[job, start] = rank + 1
         if slot is None:
+            name = (job, start, rank)
             slot = self._next_slot
             self._next_slot += 1
             self._slots[name] = slot

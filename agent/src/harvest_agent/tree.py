@@ -1,6 +1,8 @@
 """Finding Lustre's files on any version: over the years they moved between /proc, /sys and debugfs."""
 
+import errno
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -96,10 +98,22 @@ def _entries(folder: str) -> "list[os.DirEntry[str]]":
         return []
 
 
+def open_regular(path: str) -> int:
+    """Open a file to read; anything else in its place (a FIFO, a device) might block or never end."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
 def read_small(path: str) -> bytes | None:
     """Read a small file at once; nothing if it is not there any more or not for us."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = open_regular(path)
     except OSError:
         return None
     text = b""

@@ -72,6 +72,8 @@ class Facts:
     lustre_version: tuple[int, ...]
     """Empty where it could not be read."""
     cleanup_interval_seconds: int | None
+    in_one_piece: bool = False
+    """One read() gave it all, so that nothing can have been skipped between two."""
     directory_gone: bool = False
     """Since the read before, the target was seen unmounted."""
     names: Sequence[tuple[int, bytes, int, int]] = ()

@@ -7,18 +7,18 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
-ID_BYTES_MAX: Final = 31
+from harvest_core.lustre.job_stats import ID_BYTES_MAX
 
 _FIELDS: Final = {
     "e": ("executable", r"[^\n]{1,15}"),
-    "g": ("gid", r"\d+"),
+    "g": ("gid", r"[0-9]+"),
     "h": ("host", r"[A-Za-z0-9_.-]+"),
     "H": ("host", r"[A-Za-z0-9_-]+"),
     "j": ("job", r"[^\n]*?"),
-    "p": ("pid", r"\d+"),
-    "u": ("uid", r"\d+"),
+    "p": ("pid", r"[0-9]+"),
+    "u": ("uid", r"[0-9]+"),
 }
-_CODE = re.compile(r"%(?:\.(\d+))?([eghHjpu])(\?)?")
+_CODE = re.compile(r"%(?:\.([1-9][0-9]?))?([eghHjpu])((?<=j)\?)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,8 @@ class JobIdFormat:
             if code is not None:
                 field, pattern = _FIELDS[code[2]]
                 if code[1] is not None:  # %.3h: at most three characters
-                    pattern = re.sub(r"(\{1,15\}|\+|\*\?)$", f"{{1,{code[1]}}}", pattern)
+                    least = 0 if field == "job" else 1
+                    pattern = re.sub(r"(\{1,15\}|\+|\*\?)$", f"{{{least},{code[1]}}}", pattern)
                 optional_job |= code[3] is not None
                 tokens.append((pattern, field))
                 at = code.end()
@@ -70,7 +71,7 @@ class JobIdFormat:
         whole = "".join(_group(*token) for token in tokens)
         if optional_job:  # `%j?%H`: what follows stands only where there is no job; told apart by job ids being numbers
             before, _, after = whole.partition(_group(*next(token for token in tokens if token[1] == "job")))
-            whole = before + "(?:" + _group(r"\d+", "job") + "|" + after + ")"
+            whole = before + "(?:" + _group(r"[0-9]+", "job") + "|" + after + ")"
             return cls(dense, ((re.compile(whole), None),))
         cuts = [
             (re.compile("".join(_group(*token) for token in tokens[: end + 1])), tokens[end][1])

@@ -31,6 +31,7 @@ def write(message: Any, facts: Facts, *, last_of_target: bool, last_of_sweep: bo
     if facts.cleanup_interval_seconds is not None:
         message.cleanup_interval_seconds = facts.cleanup_interval_seconds
     message.directory_gone = facts.directory_gone
+    message.in_one_piece = facts.in_one_piece
     message.unread_lines = facts.unread_lines
     dictionary = message.dictionary
     dictionary.job.extend(job for _, job, _, _ in facts.names)

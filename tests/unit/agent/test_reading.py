@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from harvest_agent.reading import Reader, TargetRead
 from harvest_agent.scan import JobScanner
 from harvest_agent.tree import TargetFiles, Tree
@@ -43,14 +45,14 @@ def test_a_sweep_reads_every_target_and_the_next_one_only_what_moved(tmp_path: P
 
 
 def test_an_unreadable_target_is_told_and_the_others_are_read(tmp_path: Path) -> None:
-    (tmp_path / OST0 / "job_stats").mkdir(parents=True)  # opening works, reading fails: as after an unmount
+    (tmp_path / OST0 / "job_stats").mkdir(parents=True)
     put(tmp_path, f"{OST1}/job_stats", job_stats(record("1")))
 
     jobs, reads = sweep(Reader(Tree(str(tmp_path))))
 
     assert jobs == {"fs-OST0001": [b"1"]}
     assert not reads["fs-OST0000"].complete
-    assert reads["fs-OST0000"].problem == "Is a directory"
+    assert reads["fs-OST0000"].problem == "not a regular file"
 
 
 def test_a_remount_between_sweeps_shows_all_records_again(tmp_path: Path) -> None:
@@ -76,6 +78,7 @@ def test_a_remount_during_the_read_drops_it(tmp_path: Path) -> None:
 
     (read,) = reader.sweep(remount)
 
+    assert read.remounted
     assert not read.complete
     assert read.problem == "remounted while it was read"
     assert sweep(reader)[0] == {"fs-OST0000": [b"1"]}
@@ -92,6 +95,28 @@ def test_an_instance_that_cannot_be_read_is_unknown_not_different(tmp_path: Path
 
     assert jobs == {}
     assert reads["fs-OST0000"].complete
+
+
+def test_a_remount_is_seen_also_where_the_instance_became_readable_later(tmp_path: Path) -> None:
+    put(tmp_path, f"{OST0}/job_stats", job_stats(record("1")))
+    reader = Reader(Tree(str(tmp_path)))
+    sweep(reader)
+    put(tmp_path, f"{OST0}/instance", "6\n")
+    assert sweep(reader)[0] == {}
+
+    put(tmp_path, f"{OST0}/instance", "7\n")
+
+    assert sweep(reader)[0] == {"fs-OST0000": [b"1"]}
+
+
+def test_trouble_of_the_consumer_is_not_the_target_s(tmp_path: Path) -> None:
+    put(tmp_path, f"{OST0}/job_stats", job_stats(record("1")))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        Reader(Tree(str(tmp_path))).sweep(full)
 
 
 def test_a_target_that_was_unmounted_is_forgotten(tmp_path: Path) -> None:

@@ -197,15 +197,29 @@ def test_a_file_larger_than_the_buffer_is_read_whole(engine: Callable[[], Engine
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_line_larger_than_the_buffer_costs_that_line_only(engine: Callable[[], Engine]) -> None:
-    follow = scanner(engine(), size=8192)
-    text = job_stats(record("1"), b"x" * 50_000 + b"\n", record("2"), record("3"))
+@pytest.mark.parametrize("before", [True, False])
+def test_a_line_larger_than_the_buffer_costs_that_line_only(engine: Callable[[], Engine], *, before: bool) -> None:
+    made = engine()
+    good = [record(f"1234567{number}") for number in range(3)]
+    for pad in range(0, 4000, 37):
+        follow = scanner(made, size=8192)
+        junk = b"x" * (12_000 + pad) + b"\n"
 
-    seen = moved(follow, text)
+        seen = moved(follow, job_stats(*([junk, *good] if before else [good[0], junk, *good[1:]])))
 
-    assert jobs(seen) == [b"1", b"2", b"3"]
-    assert all(len(counters) == 3 for *_, counters, _ in seen)
-    assert follow.unread.count > 0
+        assert jobs(seen) == [b"12345670", b"12345671", b"12345672"]
+        assert all(len(counters) == 3 for *_, counters, _ in seen)
+        assert follow.unread.count > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_thousands_of_equal_ids_take_no_longer_each(engine: Callable[[], Engine]) -> None:
+    """One user can make them on a server that prints what it cannot print as question marks."""
+    follow = scanner(engine())
+
+    seen = moved(follow, job_stats(*(record("????", written=number + 1) for number in range(6000))))
+
+    assert [rank for _, rank, *_ in seen] == list(range(6000))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -225,6 +239,7 @@ def test_both_engines_read_mutated_text_alike() -> None:
         record('"a\\x20b"', written=2),
         record("c d", header=False),
         record("h").replace(b" }\n", b", hist: { 1M: 1, 512K: 2 } }\n"),
+        record("z").replace(b" }\n", b", hist: { 032K: 1 } }\n"),
         record("9").replace(b".000000005 secs.nsecs", b"").replace(b"min:  ", b"min:"),
     )
     compiled = native()

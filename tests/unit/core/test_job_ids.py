@@ -53,6 +53,14 @@ def test_a_width_bounds_a_field() -> None:
     assert parse("%j.%.3h", "7.node") is None
 
 
+def test_a_bounded_job_may_be_empty_too() -> None:
+    assert parse("%.3j.%u", ".1000") == JobIdParts(job="", uid="1000")
+
+
+def test_a_question_mark_behind_anything_but_the_job_is_itself() -> None:
+    assert parse("%u?%e", "5?cp") == JobIdParts(uid="5", executable="cp")
+
+
 def test_a_fallback_stands_only_where_there_is_no_job() -> None:
     """`%j?%H` since 2.15.65."""
     assert parse("%j?%H", "4711") == JobIdParts(job="4711")
@@ -77,7 +85,7 @@ def test_an_id_that_is_not_cut_and_does_not_fit_is_unknown() -> None:
     assert parse("%j:%u:%H", "123:1000") is None
 
 
-@pytest.mark.parametrize("text", ["%x", "%j:%", "%u.%u", "%h%H"])
+@pytest.mark.parametrize("text", ["%x", "%j:%", "%u.%u", "%h%H", "%.0h", "%.99999999999h"])
 def test_a_format_that_cannot_be_read_back_is_refused(text: str) -> None:
     assert JobIdFormat.compile(text) is None
 

@@ -118,3 +118,22 @@ def test_an_old_id_with_a_newline_and_an_equals_sign_does_not_end_its_parameter(
     text = b"mdt.fs-MDT0000.job_stats=\njob_stats:\n" + RECORD.replace(b" 7\n", b" a\nb=c\n")
     (row,) = sample_lctl(text)
     assert (row["job"], row["samples"]) == ("a\nb=c", 2)
+
+
+@pytest.mark.parametrize("job", [b"a\nb=c", b"a\nb\nc=d", b"a\n\nz=1", b"a\nx.y=z"])
+def test_whatever_an_old_id_holds_costs_no_other_job(job: bytes) -> None:
+    text = b"mdt.fs-MDT0000.job_stats=\njob_stats:\n" + RECORD.replace(b" 7\n", b" " + job + b"\n") + RECORD
+
+    assert [row["job"] for row in sample_lctl(text)] == [job.decode(), "7"]
+
+
+@pytest.mark.parametrize(
+    "line", [b".".join([b"1"] * 5000), b"x.exports." * 5000, b"x.exports.a@" * 5000, b"a." * 50_000 + b"="]
+)
+def test_no_line_takes_long(line: bytes) -> None:
+    """A line that is tried in many ways would take hours."""
+    parameters, _ = parse_lctl(b"mdt.fs-MDT0000.job_stats=\n" + line + b"\n")
+
+    assert parameters[0].parts == (b"mdt", b"fs-MDT0000", None, b"job_stats")
+    for parameter in parameters:
+        _ = parameter.parts

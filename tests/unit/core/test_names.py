@@ -138,3 +138,9 @@ def test_versions_are_read_as_comparable_numbers(text: str, version: tuple[int, 
 )
 def test_a_file_of_one_number_is_that_number_or_nothing(text: bytes, number: int | None) -> None:
     assert parse_number(text) == number
+
+
+def test_numbers_of_absurd_length_are_no_names() -> None:
+    """Python refuses to convert them: the parsers must not get that far."""
+    assert parse_nid("1@tcp" + "1" * 5000) is None
+    assert parse_version("2." + "1" * 5000) is not None

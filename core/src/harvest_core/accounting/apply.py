@@ -12,6 +12,7 @@ from harvest_core.accounting.evidence import NSECS, Read, gather, gone_twins, in
 from harvest_core.accounting.lives import NEW, NEW_FLAGGED, SAME_FLAGGED, verdicts
 from harvest_core.accounting.mounts import NEVER, Integers, MountState
 from harvest_core.accounting.order import restamp
+from harvest_core.accounting.versions import can_skip
 from harvest_core.facts import Facts, Mount
 
 
@@ -124,15 +125,18 @@ def _values(state: MountState, facts: Facts) -> Work:
     for position in np.flatnonzero(verdict):
         row = int(rows[position])
         is_new = verdict[position] in {NEW, NEW_FLAGGED}
+        mine = slice(ends[position] - moved.rows[position], ends[position])
         if verdict[position] in {SAME_FLAGGED, NEW_FLAGGED}:
-            ambiguities.append(Ambiguity(state, row, state.values[row].copy(), was_new=is_new))
+            amount = state.values[row].copy()
+            if not is_new:  # of sums of times, which may fall, only what the larger one covers is in doubt
+                amount[column[mine]] = np.minimum(old[mine], new[mine])
+            ambiguities.append(Ambiguity(state, row, amount, was_new=is_new))
         if is_new:
-            mine = slice(ends[position] - moved.rows[position], ends[position])
             if verdict[position] == NEW_FLAGGED:
                 surplus[mine] = np.minimum(old[mine], new[mine])
             old[mine] = 0
             state.end_life(row)
-    new = np.maximum(new, old)  # within a life nothing falls: what seems to is an operation in flight
+    _never_fall(state, rows[record], column, old, new)
     cells[flat] = new
     began = (old[:, 0] == 0) & (new[:, 0] > 0)
     state.used[rows] += np.bincount(record, began, len(rows)).astype(np.int16)
@@ -153,6 +157,21 @@ def _values(state: MountState, facts: Facts) -> Work:
         surplus_sum=surplus[did, 1],
         ambiguities=ambiguities,
     )
+
+
+def _never_fall(state: MountState, row: Integers, column: Integers, old: Integers, new: Integers) -> None:
+    """Keep totals from falling where a number fell within what was decided to be one life.
+
+    Where a start names the life the larger value is the later one. Elsewhere, a sum of times that fell goes on from
+    where it was.
+    """
+    fell = new < old
+    if not fell.any():
+        return
+    named = state.start[row] != 0
+    new[fell & named[:, None]] = old[fell & named[:, None]]
+    for at in np.flatnonzero((fell & ~named[:, None]).any(axis=1)):
+        state.carry(int(row[at]), int(column[at]), np.maximum(old[at] - new[at], 0))
 
 
 def _presence(state: MountState, facts: Facts) -> tuple[Integers, Integers]:
@@ -202,12 +221,15 @@ def _remember(state: MountState, read: Read) -> None:
     state.seen_tick[rows] = facts.tick_seconds
     if not facts.complete:
         state.absent[rows] = 0
+        state.surely_absent[rows] = False
         return
     restamp(state, read.order)
     state.order = read.order
     state.absent[:count] += 1
     state.absent[read.order] = 0
     state.surely_absent[read.order] = False
+    if facts.in_one_piece or not can_skip(facts.lustre_version):
+        state.surely_absent[:count] |= state.absent[:count] > 0
     state.seen_tick[read.order] = facts.tick_seconds
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from harvest_core.accounting.lives import Evidence
 from harvest_core.accounting.mounts import Integers, MountState
 from harvest_core.accounting.order import follow_order, open_order
-from harvest_core.accounting.versions import can_skip, evicts_on_any_operation, in_creation_order, never_cleans
+from harvest_core.accounting.versions import evicts_on_any_operation, in_creation_order, never_cleans
 from harvest_core.facts import Facts
 
 NSECS = 1_000_000_000
@@ -66,7 +66,7 @@ def gather(state: MountState, read: Read) -> Evidence:
     surely_evicted = _surely_evicted(state, read) & ~unmoved
     recreated, kept = order_with(unmoved | (known & ~idle & ~lower))
     surely_absent = state.surely_absent[rows] | facts.directory_gone
-    if not can_skip(facts.lustre_version) or nothing_removed(read, (recreated | lower) & known):
+    if nothing_removed(read, (recreated | lower) & known):
         surely_absent |= state.absent[rows] > 0
     cleared = ((lower | recreated | surely_absent) & known & ~idle).any() or _vanished_without_idling(state, read)
     if cleared:  # whoever seemed too busy to be evicted may have been cleared

@@ -152,6 +152,10 @@ class MountState:
             total = (self.jobs[row], column, power)
             self.closed_histograms[total] = self.closed_histograms.get(total, 0) + self.histograms.pop(key)
 
+    def carry(self, row: int, column: int, amount: Integers) -> None:
+        """Add to what a row's earlier lives count for one column."""
+        self.closed.setdefault(row, np.zeros_like(self.values[row]))[column] += amount
+
     def total(self, row: int) -> Integers:
         """Return what a row's lives add up to, (samples, sum) by column."""
         earlier = self.closed.get(row)

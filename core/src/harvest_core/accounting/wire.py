@@ -50,6 +50,7 @@ def read(message: Any) -> Facts:  # noqa: ANN401 - core knows the message's shap
             message.cleanup_interval_seconds if message.HasField("cleanup_interval_seconds") else None
         ),
         directory_gone=message.directory_gone,
+        in_one_piece=message.in_one_piece,
         names=list(zip(slots.tolist(), dictionary.job, starts.tolist(), ranks.tolist(), strict=True)),
         counters=list(zip(codes.tolist(), dictionary.counter, dictionary.unit, strict=True)),
         order_is_full=message.order.full,

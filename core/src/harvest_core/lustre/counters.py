@@ -8,6 +8,8 @@ SATURATED: Final = 2**63 - 1
 """From here on a sum is not a number any more: newer servers print this where an addition overflowed."""
 
 _SAME_UNITS: Final = {"usec": "usecs", "sec": "secs", "regs": "reqs"}
+_CACHED_BYTES: Final = 64
+"""Longer names are no counters: remembering them would be remembering garbage."""
 _WORD = re.compile(rb"[\x21-\x7e\x80-\xff]+")
 _DECIMAL = re.compile(rb"-?[0-9]{1,40}")  # more digits than any counter has: not worth converting
 _BUCKETS: Final = {
@@ -32,14 +34,27 @@ class Counter(NamedTuple):
     """(power, count): how many amounts were above 2^(power-1) and up to 2^power."""
 
 
-@lru_cache(maxsize=4096)
-def normal_unit(text: bytes) -> str:
-    """Return the unit under one name for all versions: some print usec, sec or regs."""
+@lru_cache(maxsize=256)
+def _normal_unit(text: bytes) -> str:
     unit = printable(text)
     return _SAME_UNITS.get(unit, unit)
 
 
-@lru_cache(maxsize=4096)
+def normal_unit(text: bytes) -> str:
+    """Return the unit under one name for all versions: some print usec, sec or regs."""
+    return _normal_unit(text) if len(text) < _CACHED_BYTES else printable(text)
+
+
+def counter_name(text: bytes) -> str:
+    """Return the name of a counter; there are few, so they are remembered."""
+    return _counter_name(text) if len(text) < _CACHED_BYTES else printable(text)
+
+
+@lru_cache(maxsize=1024)
+def _counter_name(text: bytes) -> str:
+    return printable(text)
+
+
 def printable(text: bytes) -> str:
     """Return bytes as text; what is not UTF-8 survives as surrogate escapes."""
     return text.decode("utf-8", "surrogateescape")

@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harvest_core.lustre.counters import Counter, counted, histogram, integer, is_word, normal_unit, printable
+from harvest_core.lustre.counters import Counter, counted, counter_name, histogram, integer, is_word, normal_unit
 from harvest_core.lustre.job_ids import decoded
 
 RECORD_START = b"- job_id:"
 HEADER = b"job_stats:"
 ID_COLUMN = 19
 """Where values start: two of indent, sixteen of name, one blank."""
-_ID_MAX = 31
+ID_BYTES_MAX = 31
 
 _TIME = re.compile(
     rb" *(snapshot_time|start_time|elapsed_time) *: *([0-9]{1,20}(?:\.[0-9]{1,9})?)(?: secs\.[nu]secs)? *"
@@ -97,7 +97,7 @@ def split_records(text: bytes) -> Iterator[bytes]:
         yield text[:start]
     while start < len(text):
         end = _next_record(text, start)
-        while end < len(text) and 0 <= text.find(b"\n", end) <= start + ID_COLUMN + _ID_MAX:
+        while end < len(text) and 0 <= text.find(b"\n", end) <= start + ID_COLUMN + ID_BYTES_MAX:
             end = _next_record(text, end)
         yield text[start:end]
         start = end
@@ -160,7 +160,7 @@ def _id_lines(lines: list[bytes]) -> int:
         if line.lstrip(b" ").startswith(b"snapshot_time"):
             found = number
         size += 1 + len(line)
-        if size > _ID_MAX:
+        if size > ID_BYTES_MAX:
             break
     return found
 
@@ -187,7 +187,7 @@ def _counter(match: re.Match[bytes]) -> Counter | None:
     if pairs is None:
         return None
     return Counter(
-        name=printable(name),
+        name=counter_name(name),
         unit=normal_unit(unit),
         samples=int(samples),
         minimum=None if low is None else int(low),
@@ -232,7 +232,7 @@ def _irregular_counter(line: bytes) -> tuple[Counter, bool] | None:
     if not unit or not numbers:
         return None
     counter = Counter(
-        name=printable(match[1]),
+        name=counter_name(match[1]),
         unit=normal_unit(unit),
         samples=numbers.get(b"samples"),
         minimum=numbers.get(b"min"),

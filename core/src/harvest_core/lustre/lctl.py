@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harvest_core.lustre.job_stats import RECORD_START
+from harvest_core.lustre.job_stats import ID_BYTES_MAX, ID_COLUMN, RECORD_START
 
 # A name has no blank and no colon before its first dot, so no line of job_stats or stats looks like one.
-_NAME = re.compile(rb"([A-Za-z0-9_-]+(?:\.[^\s=]+)*)=(.*)")
-_EXPORT = re.compile(rb"(.+?)\.exports\.([^\s]+@[^\s.]+)\.([^.\s]+)")
+_NAME = re.compile(rb"([A-Za-z0-9_-]+(?:\.[^\s.=]*)*)=(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,33 +23,39 @@ class Parameter:
 
         A NID keeps its dots, so it ends at the last dot behind its ``@``.
         """
-        source, dot, rest = self.name.partition(b".")
-        if not dot:
-            return None
-        export = _EXPORT.fullmatch(rest)
-        if export is not None:
-            return source, export[1], export[2], export[3]
+        source, _, rest = self.name.partition(b".")
+        target, _, export = rest.partition(b".exports.")
+        nid, dot, file = export.rpartition(b".")
+        if b"@" in nid:
+            return source, target, nid, file
         target, dot, file = rest.rpartition(b".")
         return (source, target, None, file) if dot else None
 
 
 def parse_lctl(text: bytes) -> tuple[tuple[Parameter, ...], bytes]:
     """Split a dump into its parameters; also return what stands before the first of them."""
-    found = list(_parameters(text))
-    head = found.pop(0)
+    head, *found = each_parameter(text)
     return tuple(found), head.value
 
 
-def _parameters(text: bytes) -> Iterator[Parameter]:
-    """Yield what precedes the first name as an unnamed parameter, then each parameter."""
+def each_parameter(text: bytes) -> Iterator[Parameter]:
+    """Yield what precedes the first name as an unnamed parameter, then each parameter; dumps may be large."""
     name = b""
-    value: list[bytes] = []
-    for line in text.split(b"\n"):
-        match = _NAME.fullmatch(line)
-        if match is None or (value and value[-1].startswith(RECORD_START)):  # behind an id comes more of it, or a time
-            value.append(line)
-            continue
-        yield Parameter(name=name, value=b"\n".join([*value, b""]) if value else b"")
-        name = match[1]
-        value = [match[2]] if match[2] else []
-    yield Parameter(name=name, value=b"\n".join(value))
+    start = at = 0
+    id_bytes = -1  # of the job id that we are in: up to 2.7 one may hold newlines, and then anything
+    while at < len(text):
+        end = text.find(b"\n", at) + 1 or len(text)
+        line = text[at:end].removesuffix(b"\n")
+        if line.startswith(RECORD_START):
+            id_bytes = len(line) - ID_COLUMN
+        elif id_bytes >= 0:
+            id_bytes = -1 if line.lstrip(b" ").startswith(b"snapshot_time") else id_bytes + 1 + len(line)
+            if id_bytes > ID_BYTES_MAX:
+                id_bytes = -1
+        match = None if id_bytes >= 0 else _NAME.fullmatch(line)
+        if match is not None:
+            yield Parameter(name=name, value=text[start:at])
+            name = match[1]
+            start = at + match.start(2) if match[2] else end
+        at = end
+    yield Parameter(name=name, value=text[start:])

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 _TARGET = re.compile(r"(.+)-(OST|MDT)([0-9a-f]{4})", re.DOTALL)
-_NETWORK = re.compile(r"([a-z][a-z0-9]*?)(\d*)")
+_NETWORK = re.compile(r"([a-z][a-z0-9]{0,15}?)([0-9]{0,9})")
 _SERVER_CONNECTION = re.compile(rb".+(?:-mdtlov_UUID|-(?:lwp|osp)-.+)")
 
 
@@ -53,7 +53,7 @@ def parse_nid(text: str) -> Nid | None:
     match = _NETWORK.fullmatch(network)
     if match is not None:
         return Nid(address=address, network=match[1] + (str(int(match[2])) if match[2].strip("0") else ""))
-    return Nid(address=address, network=network) if re.fullmatch(r"<\d+:\d+>", network) else None
+    return Nid(address=address, network=network) if re.fullmatch(r"<[0-9]+:[0-9]+>", network) else None
 
 
 def parse_uuids(text: bytes) -> tuple[bytes, ...]:
@@ -71,7 +71,7 @@ def is_server(nid: str, uuids: tuple[bytes, ...]) -> bool:
 
 def parse_version(text: str) -> tuple[int, ...] | None:
     """Read ``2.15.8``, ``lustre: 2.12.9`` or ``2.14.0_ddn164-1-g…`` as comparable numbers."""
-    match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.(\d+))?", text)
+    match = re.search(r"([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:\.([0-9]{1,9}))?", text)
     return tuple(int(part) for part in match.groups() if part is not None) if match else None
 
 

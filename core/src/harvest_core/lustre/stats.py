@@ -7,7 +7,7 @@ printed signed: what comes out here is what was printed.
 import re
 from dataclasses import dataclass
 
-from harvest_core.lustre.counters import Counter, integer, is_word, normal_unit, printable
+from harvest_core.lustre.counters import SATURATED, Counter, counter_name, integer, is_word, normal_unit
 from harvest_core.lustre.job_stats import lines_of
 
 _TIME = re.compile(
@@ -30,7 +30,8 @@ class Stats:
     start_time: str | None
     unread: tuple[bytes, ...]
     doubtful: tuple[bytes, ...]
-    """Lines that gave a counter of which some value made no sense and was left out."""
+    """Lines with a value that makes no sense: no number (left out), or a count that is negative or saturated (kept
+    as printed: it is for the reader to disbelieve it)."""
     structure_lines: int
 
 
@@ -39,8 +40,16 @@ def parse_stats(text: bytes) -> Stats:
     regular = _REGULAR.findall(text)
     times = _TIME.findall(text)
     if len(regular) + len(times) == text.count(b"\n") and text.endswith(b"\n"):  # almost every file there is
-        return _stats([_regular(found) for found in regular], times, [], [], len(times))
+        counters = [_regular(found) for found in regular]
+        if not any(_is_doubtful(counter) for counter in counters):
+            return _stats(counters, times, [], [], len(times))
     return _parse_lines(lines_of(text))
+
+
+def _is_doubtful(counter: Counter) -> bool:
+    """Tell whether the counts are no numbers any more: negative, or saturated."""
+    samples, total = counter.samples, counter.sum
+    return (samples is not None and not 0 <= samples < SATURATED) or (total is not None and not 0 <= total < SATURATED)
 
 
 def _parse_lines(lines: list[bytes]) -> Stats:
@@ -55,7 +64,7 @@ def _parse_lines(lines: list[bytes]) -> Stats:
         counter = _counter(words)
         if counter is not None:
             counters.append(counter)
-            if None in (counter.samples, *counter[3 : len(words) - 1]):
+            if None in (counter.samples, *counter[3 : len(words) - 1]) or _is_doubtful(counter):
                 doubtful.append(line)
             continue
         time = _TIME.fullmatch(line)
@@ -89,9 +98,9 @@ def _stats(
 def _regular(found: tuple[bytes, ...]) -> Counter:
     name, samples, unit, low, high, total, squares = found
     if not low:
-        return Counter(printable(name), normal_unit(unit), int(samples))
+        return Counter(counter_name(name), normal_unit(unit), int(samples))
     return Counter(
-        printable(name),
+        counter_name(name),
         normal_unit(unit),
         int(samples),
         int(low),
@@ -113,7 +122,7 @@ def _counter(words: list[bytes]) -> Counter | None:
         return None
     samples, low, high, total, squares = [*numbers, None, None, None, None][:5]
     return Counter(
-        name=printable(words[0]),
+        name=counter_name(words[0]),
         unit=normal_unit(unit[1:-1]),
         samples=samples,
         minimum=low,

@@ -412,6 +412,7 @@ class Batch(_message.Message):
     DIRECTORY_GONE_FIELD_NUMBER: _builtins.int
     READ_AT_NANOSECONDS_FIELD_NUMBER: _builtins.int
     UPTIME_NANOSECONDS_FIELD_NUMBER: _builtins.int
+    IN_ONE_PIECE_FIELD_NUMBER: _builtins.int
     DICTIONARY_FIELD_NUMBER: _builtins.int
     JOBS_FIELD_NUMBER: _builtins.int
     EXPORTS_FIELD_NUMBER: _builtins.int
@@ -434,6 +435,8 @@ class Batch(_message.Message):
     """the server's wall clock when the read ended"""
     uptime_nanoseconds: _builtins.int
     """likewise, since its boot: tells when the wall clock was set"""
+    in_one_piece: _builtins.bool
+    """one read() gave it all: nothing can have been skipped between two"""
     @_builtins.property
     def target(self) -> Global___Target: ...
     @_builtins.property
@@ -472,13 +475,14 @@ class Batch(_message.Message):
         directory_gone: _builtins.bool = ...,
         read_at_nanoseconds: _builtins.int = ...,
         uptime_nanoseconds: _builtins.int = ...,
+        in_one_piece: _builtins.bool = ...,
         dictionary: Global___Dictionary | None = ...,
         jobs: Global___JobColumns | None = ...,
         exports: Global___ExportColumns | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds", "cleanup_interval_seconds", b"cleanup_interval_seconds", "cost", b"cost", "dictionary", b"dictionary", "exports", b"exports", "gone", b"gone", "jobs", b"jobs", "mount", b"mount", "order", b"order", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds", "cleanup_interval_seconds", b"cleanup_interval_seconds", "complete", b"complete", "cost", b"cost", "dictionary", b"dictionary", "directory_gone", b"directory_gone", "exports", b"exports", "gone", b"gone", "incarnation", b"incarnation", "jobs", b"jobs", "last_of_sweep", b"last_of_sweep", "last_of_target", b"last_of_target", "lustre_version", b"lustre_version", "mount", b"mount", "order", b"order", "read_at_nanoseconds", b"read_at_nanoseconds", "seq", b"seq", "target", b"target", "tick_seconds", b"tick_seconds", "unread_lines", b"unread_lines", "uptime_nanoseconds", b"uptime_nanoseconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds", "cleanup_interval_seconds", b"cleanup_interval_seconds", "complete", b"complete", "cost", b"cost", "dictionary", b"dictionary", "directory_gone", b"directory_gone", "exports", b"exports", "gone", b"gone", "in_one_piece", b"in_one_piece", "incarnation", b"incarnation", "jobs", b"jobs", "last_of_sweep", b"last_of_sweep", "last_of_target", b"last_of_target", "lustre_version", b"lustre_version", "mount", b"mount", "order", b"order", "read_at_nanoseconds", b"read_at_nanoseconds", "seq", b"seq", "target", b"target", "tick_seconds", b"tick_seconds", "unread_lines", b"unread_lines", "uptime_nanoseconds", b"uptime_nanoseconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cleanup_interval_seconds: _TypeAlias = _typing.Literal["cleanup_interval_seconds"]  # noqa: Y015
     _WhichOneofArgType__cleanup_interval_seconds: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds"]  # noqa: Y015
