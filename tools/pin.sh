@@ -2,6 +2,8 @@
 # Writes the pins with hashes; `--upgrade` renews them. No index address may get into them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-uv pip compile -q --group dev --universal --python-version 3.11 --generate-hashes \
+. tools/uv.sh
+need_uv
+"$uv" pip compile -q --group dev --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-header --no-annotate "$@" -o requirements/dev.txt \
   pyproject.toml proto/pyproject.toml core/pyproject.toml --extra accounting

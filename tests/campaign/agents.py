@@ -1,18 +1,19 @@
 """The agents and the aggregator of a history: the product's own code between the simulator and the accounting."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 
 from campaign.book import Book, StayKey
+from campaign.plan import PERIOD
 from harvest.v1.stream_pb2 import Batch
 from harvest_agent.native import Native
 from harvest_agent.scan import JobScanner
 from harvest_core.accounting.apply import Stay, Work, apply
 from harvest_core.accounting.wire import joined, read
 from harvest_core.differences import Differences
-from harvest_core.facts import MDT, OST, Facts, Mount
+from harvest_core.facts import MDT, OST, Facts, Mount, in_one_piece
 from harvest_core.lustre.columns import Codes
 from harvest_core.lustre.job_stats import split_records
 from harvest_core.merging import merged
@@ -21,6 +22,7 @@ from harvest_sim.lives import Life, Showing
 from harvest_sim.machines import Server
 from harvest_sim.reading import File
 from harvest_sim.site import Site
+from harvest_sim.truth import Truth
 
 _ENGINE = Native.load(seed=1)
 _BUFFER = bytearray(1 << 16)
@@ -78,7 +80,7 @@ class SimAgent:
                 self.spool.append(sweep)
 
     def _read(
-        self, target: str, files: "dict[str, File]", tick: int, between: Callable[[], None], *, is_cut: bool
+        self, target: str, files: Mapping[str, File], tick: int, between: Callable[[], None], *, is_cut: bool
     ) -> Sweep | None:
         mounted = self._site.mounted(target)
         scope = mounted.scope
@@ -117,6 +119,7 @@ class SimAgent:
             incarnation=self.incarnation,
             seq=self.seq,
             tick_seconds=tick,
+            period_seconds=PERIOD,
             kind=OST if "OST" in target else MDT,
             target=target,
             mount=Mount(server=self._server.name, boot_id=self._server.boot_id, instance=instance),
@@ -128,7 +131,8 @@ class SimAgent:
             directory_gone=target in self._seen_gone,
         )
         parts = list(followed.differences.facts(facts, followed.scanner.read(read_into), followed.scanner))
-        parts[-1][0].in_one_piece = sum(map(bool, seen)) <= 1
+        records = [len(piece) for piece in split_records(b"".join(seen)) if piece.startswith(b"- job_id:")]
+        parts[-1][0].in_one_piece = in_one_piece([len(piece) for piece in seen], max(records, default=0))
         self._seen_gone.discard(target)
         shown = list(reader.delivered)
         after = self._site.targets[target].mounted
@@ -146,7 +150,7 @@ class SimAgent:
         )
 
     def merge_spool(self) -> None:
-        """The spool is full: merge what is in it."""
+        """Merge what is in the spool, because it is full."""
         by_stay: dict[tuple[str, bytes], list[Sweep]] = {}
         for sweep in self.spool:
             by_stay.setdefault((sweep.target, sweep.facts.incarnation), []).append(sweep)
@@ -188,7 +192,8 @@ class Applied:
 class Ledger:
     """What an aggregator has made durable: its state now and then, and every batch since."""
 
-    def __init__(self) -> None:
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
         self.stays: dict[StayKey, Stay] = {}
         self.book = Book()
         """The simulator's side of the state: it goes back with it."""
@@ -207,7 +212,7 @@ class Ledger:
         stay = self.stays.setdefault(key, Stay())
         done = Applied(key, facts, apply(stay, facts))
         if done.work.mount is not None:
-            self.book.note(done, stay, sweep.lives)
+            self.book.note(done, stay, sweep.lives, self._truth)
         return done
 
     def fold(self) -> None:

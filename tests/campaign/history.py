@@ -8,10 +8,10 @@ from random import Random
 from campaign.agents import Ledger, SimAgent, Sweep
 from campaign.book import Totals
 from campaign.plan import PERIOD, SERVERS, TARGETS, Plan, Step
-
 from harvest_core.accounting.sweeps import Sweeps
 from harvest_core.accounting.totals import job_totals
 from harvest_sim.ids import readable_id
+from harvest_sim.lives import EndReason
 from harvest_sim.site import Site
 
 
@@ -25,10 +25,10 @@ class Outcome:
     """What flagged decisions that were wrong account for."""
     flagged: int
     decisions: int
-    events: Tally[str]
-    highest_excess: float
-    """The largest published rate over the true one; at most 1."""
-    negative_rates: int
+    events: Tally[tuple[str, str]]
+    """(event, version) -> how often."""
+    rates: list[str]
+    """Published rates that cannot be."""
     skipped_reads: bool
 
 
@@ -37,7 +37,7 @@ class History:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.events: Tally[str] = Tally()
+        self.events: Tally[tuple[str, str]] = Tally()
         self.site = Site(Random(f"site {plan.seed}"))
         for name, version in zip(SERVERS, plan.versions, strict=True):
             plain, _, header = version.partition(" ")
@@ -47,7 +47,7 @@ class History:
             self.site.add_target(target, order, cleanup_interval_seconds=plan.cleanup_seconds)
         rng = Random(f"agents {plan.seed}")
         self.agents = {name: SimAgent(self.site, self.site.servers[name], rng) for name in SERVERS}
-        self.ledger = Ledger()
+        self.ledger = Ledger(self.site.truth)
         self.sweeps = Sweeps(deadline_seconds=5)
         self.rates: list[tuple[int, dict[tuple[str, bytes, str, str], tuple[float, float]]]] = []
         self._down: dict[str, int] = {}
@@ -55,7 +55,6 @@ class History:
         self._cut: dict[str, int] = {}
         self._cut_reads: set[str] = set()
         self._between: list[Step] = []
-        self._reads: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
 
     # --- playing ---
 
@@ -63,12 +62,7 @@ class History:
         """Play it to its end and compare."""
         steps = list(self.plan.steps)
         for tick in range(1, self.plan.ticks + 1):
-            now = [step for step in steps if step.tick == tick]
-            busy = any(step.what == "skip" for step in now)
-            for step in now:
-                if step.what == "io" and busy and step.after > PERIOD * 0.8:
-                    self._between.append(step)
-                    continue
+            for step in [step for step in steps if step.tick == tick]:
                 self.site.time.advance_to(round(((tick - 1) * PERIOD + step.after) * 1e9))
                 self._happen(step, tick)
             self.site.time.advance_to(tick * PERIOD * 10**9)
@@ -120,8 +114,10 @@ class History:
     # --- what happens ---
 
     def _happen(self, step: Step, tick: int) -> None:
+        version = self._version(step)
         happened = {
             "io": self._io,
+            "backup": self._backup,
             "clear": self._clear,
             "clear one": self._clear_one,
             "remount": self._remount,
@@ -133,7 +129,7 @@ class History:
             "interval": self._interval,
             "last_rcvd deleted": self._delete_last_rcvd,
             "cut read": self._cut_read,
-            "skip": lambda _: True,
+            "skip": self._skip,
             "agent restart": self._agent_restart,
             "agent stop": self._agent_stop,
             "agent long stop": self._agent_long_stop,
@@ -144,17 +140,17 @@ class History:
             "aggregator restored": self._aggregator_restored,
             "spool full": self._spool_full,
         }[step.what](step._replace(tick=tick))
-        if happened and step.what != "io":
-            self.events[step.what] += 1
+        if happened and step.what not in {"io", "backup", "skip"}:
+            self.events[step.what, version] += 1
 
     def _io(self, step: Step) -> bool:
         if not self.site.is_ready(step.target):
             return False
         target = self.site.mounted(step.target)
         if step.op in {"read", "write"}:
-            target.bulk(step.job, step.op, step.amount, usecs=step.amount % 977 + 1, count=step.count)
+            target.bulk(step.job, step.op, step.amount, usecs=step.amount % 977 + 1, count=step.times)
         elif target.counts(step.op):
-            target.do(step.job, step.op, step.amount % 977 + 1, count=step.count)
+            target.do(step.job, step.op, step.amount % 977 + 1, count=step.times)
         return True
 
     def _clear(self, step: Step) -> bool:
@@ -235,6 +231,33 @@ class History:
         self._cut_reads.add(step.target)
         return True
 
+    def _skip(self, step: Step) -> bool:
+        """Let a job start while the file is read: idle records are evicted under the reader's hands."""
+        self._between += [step._replace(op="write" if "OST" in step.target else "open", job=b"new%d" % step.tick)] * 2
+        return True
+
+    def _backup(self, step: Step) -> bool:
+        del step
+        self.ledger.keep_backup()
+        return True
+
+    def _version(self, step: Step) -> str:
+        """Return the version of the server that an event is about."""
+        name = step.op
+        if step.what in {
+            "clear",
+            "clear one",
+            "remount",
+            "failover",
+            "interval",
+            "last_rcvd deleted",
+            "cut read",
+            "skip",
+        }:
+            mounted = self.site.targets[step.target].mounted
+            name = mounted.scope.server if mounted else name
+        return self.plan.versions[SERVERS.index(name)] if name in SERVERS else self.plan.versions[0]
+
     def _agent_restart(self, step: Step) -> bool:
         self.agents[step.op].restart()
         return True
@@ -299,19 +322,64 @@ class History:
             (key.kind.name, key.key, key.op, key.unit): (amount.samples, amount.total)
             for key, amount in self.site.truth.shown(readable=True).items()
         }
+        self._note_what_lustre_did()
         return Outcome(
             difference=_minus(truth, total),
             explained=book.explained(),
             flagged=len(book.flags),
             decisions=book.decisions,
             events=self.events,
-            highest_excess=self._highest_excess(),
-            negative_rates=sum(min(rate) < 0 for _, rates in self.rates for rate in rates.values()),
+            rates=self._wrong_rates(),
             skipped_reads=self.site.truth.events["skipped in a read"] > 0,
         )
 
-    def _highest_excess(self) -> float:
-        return 0.0
+    def _note_what_lustre_did(self) -> None:
+        """Count what happened by itself, by version."""
+        for before, after in self.site.truth.successions():
+            version = self._version_of(after.scope.server)
+            if before.end_reason is EndReason.EVICTED and before.shown and after.shown:
+                first, second = (sum(value[1] for value in life.shown[-1].values) for life in (before, after))
+                how = "lower" if second < first else "equal" if second == first else "higher"
+                self.events[f"evicted, back {how}", version] += 1
+        skipped = self.site.truth.events["skipped in a read"]
+        if skipped:
+            self.events["skipped in a read", self.plan.versions[0]] += skipped
+        if self.ledger.book.invisible:
+            self.events["invisible clear", self.plan.versions[0]] += len(self.ledger.book.invisible)
+        seen = {life.readable_key for life in self.site.truth.lives}
+        if b"a?b" in seen:
+            self.events["equal ids", self.plan.versions[0]] += 1
+
+    def _version_of(self, server: str) -> str:
+        return self.plan.versions[SERVERS.index(server)]
+
+    def _wrong_rates(self) -> list[str]:
+        """Return published rates that are negative, or above what was really done at any tick until then."""
+        shift = 400_000  # what happens while a file is read has the time of the sweep and a little more
+        ticks = [tick * PERIOD * 10**9 + shift for tick in range(self.plan.ticks + 3)]
+        keys: defaultdict[bytes, set[bytes]] = defaultdict(set)
+        for life in self.site.truth.lives:
+            keys[life.key].add(life.readable_key)
+        most: dict[tuple[str, bytes, str, str], tuple[float, float]] = {}
+        highest: list[dict[tuple[str, bytes, str, str], tuple[float, float]]] = [{}]
+        for work in self.site.truth.work_per_tick(ticks):
+            done: Totals = {}
+            for key, amount in work.items():
+                for job in keys[key.key]:
+                    name = (key.kind.name, job, key.op, key.unit)
+                    before = done.get(name, (0, 0))
+                    done[name] = (before[0] + amount.samples, before[1] + amount.total)
+            for name, (samples, total) in done.items():
+                old = most.get(name, (0.0, 0.0))
+                most[name] = (max(old[0], samples / PERIOD), max(old[1], total / PERIOD))
+            highest.append(dict(most))
+        wrong = []
+        for tick, rates in self.rates:
+            for (target, job, counter, unit), rate in rates.items():
+                bound = highest[tick // PERIOD].get((target[3:6], job, counter, unit), (0.0, 0.0))
+                if min(rate) < 0 or any(r > b * (1 + 1e-9) for r, b in zip(rate, bound, strict=True)):
+                    wrong.append(f"tick {tick // PERIOD}: {target} {job!r} {counter} {rate} above {bound}")
+        return wrong
 
 
 def _minus(left: Totals, right: Totals) -> Totals:

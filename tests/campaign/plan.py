@@ -6,7 +6,12 @@ from typing import NamedTuple
 
 PERIOD = 20
 """Seconds between sweeps."""
-VERSIONS = ("2.5.3", "2.7.0", "2.10.8", "2.12.9", "2.14.0", "2.15.0", "2.15.8", "2.16.1", "2.17.0", "2.16.1 no header")
+NO_START = ("2.5.3", "2.7.0", "2.10.8", "2.12.9", "2.14.0", "2.16.1 no header")
+"""Servers that do not say when a record began."""
+WITH_START = ("2.15.0", "2.15.8", "2.16.1", "2.17.0")
+VERSIONS = (*NO_START, *WITH_START)
+QUESTION_MARKS = ("2.10.8", "2.12.9", "2.14.0", "2.15.0")
+SKIPPING = ("2.5.3", "2.7.0", "2.10.8", "2.12.9", "2.14.0", "2.15.0", "2.15.8")
 TARGETS = ("fs-OST0000", "fs-MDT0000")
 SERVERS = ("s0", "s1")
 OST_OPS = ("write", "read", "punch", "setattr")
@@ -25,7 +30,7 @@ class Step(NamedTuple):
     job: bytes = b""
     op: str = ""
     amount: int = 0
-    count: int = 1
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,29 +54,45 @@ HARVEST_EVENTS = (
     *("agent restart", "agent stop", "agent long stop", "state lost", "network cut", "duplicate"),
     *("aggregator restart", "aggregator restored", "spool full"),
 )
+ABOUT_TARGETS = {"clear", "clear one", "remount", "failover", "interval", "last_rcvd deleted", "cut read", "skip"}
+EVENTS = (*LUSTRE_EVENTS, *HARVEST_EVENTS)
+CALM_EVENTS = ("duplicate", "network cut", "remount", "failover", "reboot")
 
 
 def make_plan(seed: int) -> Plan:
-    """Return the history of a seed."""
+    """Return the history of a seed: every version meets every event in turn."""
     rng = random.Random(seed)
     version = VERSIONS[seed % len(VERSIONS)]
+    turn = seed // len(VERSIONS)
     other = version if rng.random() < 0.7 else rng.choice(VERSIONS)
-    cleanup = rng.choice((100, 120, 120, 120, 160, 61))
     ticks = rng.randrange(18, 45)
-    calm = rng.random() < 0.15
-    steps: list[Step] = []
+    kind = rng.choices(("wild", "calm", "lonely", "crowded"), (64, 10, 14, 12))[0]
+    if (kind == "lonely" and version not in NO_START) or (kind == "crowded" and version not in SKIPPING):
+        kind = "wild"
+    calm = kind == "calm"
+    cleanup = rng.choice((100, 120, 120, 120, 160, 61))
     jobs = [str(4710 + n).encode() for n in range(rng.randrange(3, 9))]
     if calm:  # few enough for one piece of text: in several pieces a read may skip a record, which is a gap in reading
-        jobs = jobs[: 1 if "2.14.0" in (version, other) else 3]
-    if not calm and rng.random() < 0.25:
+        jobs = jobs[: 1 if {"2.14.0", "2.12.9", "2.10.8"} & {version, other} else 2]
+    elif kind == "lonely":
+        jobs = jobs[:1]
+        other = version
+    elif kind == "crowded":
+        other = version
+    elif rng.random() < 0.3:
         jobs += EQUAL_IDS
-    for job in jobs:
-        steps += _life_of(job, rng, ticks, cleanup, calm=calm)
-    if not calm:
-        for events, most in ((LUSTRE_EVENTS, 4), (HARVEST_EVENTS, 4)):
-            steps += [_event(rng.choice(events), rng, ticks, jobs) for _ in range(rng.randrange(most))]
-    elif rng.random() < 0.7:
-        steps += [_event(rng.choice(("duplicate", "network cut", "remount", "failover", "reboot")), rng, ticks, jobs)]
+    steps = [step for job in jobs for step in _life_of(job, rng, ticks, cleanup, kind=kind)]
+    if kind == "wild":
+        scheduled = [EVENTS[(turn * 5 + n) % len(EVENTS)] for n in range(5)]
+        scheduled += [rng.choice(EVENTS) for _ in range(rng.randrange(4))]
+        for what in scheduled:
+            steps += _event(what, rng, ticks, jobs)
+    elif calm:
+        steps += _event(rng.choice(CALM_EVENTS), rng, ticks, jobs) if rng.random() < 0.7 else []
+    elif kind == "lonely":
+        steps = _cleared_without_a_trace(jobs[0], rng)
+    else:
+        steps += [Step(tick, 1.0, "skip", target) for tick in range(2, ticks) for target in TARGETS]
     return Plan(
         seed=seed,
         versions=(version, other),
@@ -82,37 +103,57 @@ def make_plan(seed: int) -> Plan:
     )
 
 
-def _event(what: str, rng: random.Random, ticks: int, jobs: list[bytes]) -> Step:
-    tick = rng.randrange(2, ticks)
+def _event(what: str, rng: random.Random, ticks: int, jobs: list[bytes]) -> list[Step]:
+    tick = rng.randrange(3, ticks)
     after = round(rng.uniform(0.5, PERIOD - 1), 3)
-    amount = {"interval": rng.choice((80, 120, 240, 0, 1)), "clock back": rng.choice((3, 50, 4000))}.get(
-        what, rng.choice((2, 40, 300, 4000))
-    )
-    return Step(tick, after, what, rng.choice(TARGETS), rng.choice(jobs), rng.choice(SERVERS), amount)
+    amount = rng.choice((2, 40, 300, 4000))
+    if what == "interval":
+        amount = rng.choice((80, 120, 240, 0, 1))
+    step = Step(tick, after, what, rng.choice(TARGETS), rng.choice(jobs), rng.choice(SERVERS), amount)
+    if what == "spool full":  # it takes a while without a network to fill one
+        return [step._replace(tick=max(tick - 4, 1), after=0.002, what="network cut"), step]
+    if what == "aggregator restored":
+        return [step._replace(tick=max(tick - rng.randrange(1, 9), 1), what="backup"), step]
+    return [step]
 
 
-def _life_of(job: bytes, rng: random.Random, ticks: int, cleanup: int, *, calm: bool) -> list[Step]:
+def _cleared_without_a_trace(job: bytes, rng: random.Random) -> list[Step]:
+    """Return a job alone on its target that is back, higher than before, within one read of a clear."""
+    target = rng.choice(TARGETS)
+    op = rng.choice(OST_OPS if "OST" in target else MDT_OPS)
+    tick = rng.randrange(3, 9)
+    size = rng.randrange(1, 1 << 20)
+    return [
+        Step(tick, 5.0, "io", target, job, op, size),
+        Step(tick + 1, 2.0, rng.choice(("clear", "clear one")), target, job, "s0"),
+        Step(tick + 1, 8.0, "io", target, job, op, size, rng.randrange(1, 9)),
+        *(Step(tick + later, 7.0, "io", target, job, op, size) for later in range(2, rng.randrange(3, 9))),
+    ]
+
+
+def _life_of(job: bytes, rng: random.Random, ticks: int, cleanup: int, *, kind: str) -> list[Step]:
     """Return what one job does: bursts and pauses, some of them at the edge of being forgotten."""
     steps = []
     end = ticks * PERIOD
-    kind = rng.choice(("steady", "bursts", "edge", "equal", "equal", "short"))
+    habit = rng.choice(("steady", "bursts", "edge", "equal", "equal", "short"))
     targets = [target for target in TARGETS if rng.random() < 0.75] or [rng.choice(TARGETS)]
     at = rng.uniform(0, end * 0.4)
-    until = end if kind != "short" else min(end, at + rng.uniform(5, 90))
+    until = end if habit != "short" else min(end, at + rng.uniform(5, 90))
     equal = (rng.choice(OST_OPS[:2]), rng.choice(MDT_OPS), rng.randrange(1, 5000))
     while at < until:
         for target in targets:
             ops = OST_OPS if "OST" in target else MDT_OPS
             op = rng.choice(ops)
             amount, count = rng.randrange(1, 1 << 20), rng.choice((1, 1, 3, 40))
-            if kind == "equal":
+            if habit == "equal":
                 op, amount, count = (equal[0] if "OST" in target else equal[1]), equal[2], 2
-            steps.append(Step(int(at // PERIOD) + 1, round(at % PERIOD, 3), "io", target, job, op, amount, count))
-        if kind == "edge" and not calm:
+            after = max(round(at % PERIOD, 3), 0.001)
+            steps.append(Step(int(at // PERIOD) + 1, after, "io", target, job, op, amount, count))
+        if habit == "edge" and kind != "calm":
             at += cleanup * rng.uniform(0.9, 1.6)
-        elif kind in {"bursts", "equal"} and rng.random() < 0.4:
+        elif habit in {"bursts", "equal"} and rng.random() < 0.4:
             at += cleanup * rng.uniform(2.2, 3.0)
-        elif kind == "steady":
+        elif habit == "steady":
             at += rng.uniform(1, 15)
         else:
             at += rng.uniform(1, cleanup * 0.4)

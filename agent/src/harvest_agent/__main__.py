@@ -1,9 +1,13 @@
 """The ``harvest-agent`` command."""
 
 import argparse
+import errno
+import io
 import json
 import os
+import stat
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -31,14 +35,27 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = options.command
+    if isinstance(sys.stdout, io.TextIOWrapper):  # whatever a name holds, and whatever the terminal can show
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return command(options)
+        code = command(options)
+        print(end="", flush=True)
     except UsageError as error:
         print(f"harvest-agent: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # somebody's `head` had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:  # a full disk; trouble with reading is told where it happens
+        print(f"harvest-agent: cannot write: {error.strerror}", file=sys.stderr)
+        _drop_output()
+        return 2
+    return code
+
+
+def _drop_output() -> None:
+    """Forget what could not be written, or Python would try and complain again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -119,8 +136,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _dump(options: argparse.Namespace) -> int:
     packed = bundle(_tree(options), options.filesystem, show_job_ids=options.show_job_ids)
     try:
-        with os.fdopen(os.open(options.output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(packed)
+        _replace(options.output, packed)
     except OSError as error:
         raise UsageError(f"cannot write {options.output}: {error.strerror}") from error
     masked = "shown" if options.show_job_ids else "masked"
@@ -128,8 +144,22 @@ def _dump(options: argparse.Namespace) -> int:
     return 0
 
 
+def _replace(path: str, content: bytes) -> None:
+    """Write a file for its owner alone, whatever stood there before; links and devices are left alone."""
+    if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError(errno.EEXIST, "it is there and not a regular file")
+    handle, new = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=".harvest-dump-")  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise
+
+
 def _tree(options: argparse.Namespace) -> Tree:
-    if not Path(options.root).is_dir():
+    if not os.path.isdir(options.root):
         raise UsageError(f"there is no folder {options.root}")
     return Tree(options.root)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from harvest_agent.sampling import Row
-from harvest_agent.tables import size, table
+from harvest_agent.tables import shown, size, some, table
 from harvest_core.lustre.names import parse_target
 
 SHOWN = 20
@@ -39,7 +39,7 @@ def summary(rows: Iterable[Row]) -> str:
             unread[row["file"]] += 1
             continue
         target = parse_target(row["target"])
-        who = ascii(row["job"])[1:-1] if row["kind"] == "job" else row["nid"]
+        who = row["job"] if row["kind"] == "job" else row["nid"]
         total = totals[row["kind"]].setdefault((target.fsname if target else row["target"], who), _Total())
         total.targets.add(row["target"])
         if row["unit"] == "bytes" and row["op"] in _READ:
@@ -49,14 +49,17 @@ def summary(rows: Iterable[Row]) -> str:
         elif row["op"] not in _READ | _WRITE | _NO_WORK:
             total.operations += row["samples"] or 0
     parts = [_table(title, totals[kind]) for kind, title in (("job", "JOB"), ("export", "CLIENT")) if totals[kind]]
-    parts += [f"{count} lines of {file} were not understood; `--json` shows them." for file, count in unread.items()]
+    if unread:
+        parts.append(
+            f"{sum(unread.values())} lines could not be read, of {some(list(unread), SHOWN)}; `--json` shows them."
+        )
     return "\n\n".join(parts or ["No counters were found. `harvest-agent doctor` says why."])
 
 
 def _table(title: str, totals: dict[tuple[str, str], _Total]) -> str:
     ranked = sorted(totals.items(), key=lambda item: (-item[1].read - item[1].written, -item[1].operations, item[0]))
     lines = [
-        [*names, str(len(total.targets)), size(total.read), size(total.written), str(total.operations)]
+        [*map(shown, names), str(len(total.targets)), size(total.read), size(total.written), str(total.operations)]
         for names, total in ranked[:SHOWN]
     ]
     text = table(["FS", title, "TARGETS", "READ", "WRITTEN", "OPERATIONS"], lines, right={2, 3, 4, 5})

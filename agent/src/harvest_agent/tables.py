@@ -1,8 +1,19 @@
-"""Numbers and tables for people."""
+"""Numbers, names and tables for people."""
 
 from collections.abc import Collection, Sequence
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def shown(name: str) -> str:
+    """Return a name as one line of plain ASCII: names may hold anything, also what a terminal obeys."""
+    return ascii(name)[1:-1]
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """List the first few names and say how many more there are."""
+    rest = len(names) - most
+    return ", ".join(map(shown, names[:most])) + (f" … and {rest} more" if rest > 0 else "")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:

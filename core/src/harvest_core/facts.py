@@ -13,6 +13,7 @@ from harvest_core.lustre.columns import ABSENT, JobColumns, column
 Numbers = Any
 """A column: array("q") in the agent, an int64 numpy array in the aggregator."""
 
+_PAGE_BYTES: Final = 4096
 OST: Final = "OST"
 MDT: Final = "MDT"
 
@@ -60,6 +61,8 @@ class Facts:
     incarnation: bytes
     seq: int
     tick_seconds: int
+    period_seconds: int
+    """The time between two sweeps, now."""
     kind: str
     target: str
     mount: Mount
@@ -73,7 +76,7 @@ class Facts:
     """Empty where it could not be read."""
     cleanup_interval_seconds: int | None
     in_one_piece: bool = False
-    """One read() gave it all, so that nothing can have been skipped between two."""
+    """The first read() gave all there was, so that nothing can have been skipped before a second."""
     directory_gone: bool = False
     """Since the read before, the target was seen unmounted."""
     names: Sequence[tuple[int, bytes, int, int]] = ()
@@ -143,6 +146,18 @@ def order_change(before: "array[int]", after: "array[int]") -> "array[int]":
             return after[place:]
         last = was
     return column()
+
+
+def in_one_piece(piece_bytes: Sequence[int], largest_record_bytes: int) -> bool:
+    """Tell whether the kernel put all records there are into the first piece, of which it fills a page.
+
+    Then nothing can have been skipped. It stops when the next record does not fit: there must have been room for one
+    twice as large as any that was shown.
+    """
+    filled = [size for size in piece_bytes if size]
+    if not largest_record_bytes:
+        return len(filled) <= 1
+    return len(filled) == 1 and filled[0] + 2 * largest_record_bytes < _PAGE_BYTES
 
 
 def packed(numbers: "array[int]") -> tuple[bytes, int]:

@@ -16,6 +16,7 @@ def write(message: Any, facts: Facts, *, last_of_target: bool, last_of_sweep: bo
     message.incarnation = facts.incarnation
     message.seq = facts.seq
     message.tick_seconds = facts.tick_seconds
+    message.period_seconds = facts.period_seconds
     message.last_of_sweep = last_of_sweep
     message.last_of_target = last_of_target
     message.target.kind = KINDS[facts.kind]

@@ -1,15 +1,15 @@
 """The commands as a person or a script uses them."""
 
-import io
 import json
+import os
 import re
-import tarfile
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from harvest_agent.__main__ import main
-from harvest_agent.dump import masked
 from support.records import job_stats, put, record
 
 OST = "proc/fs/lustre/obdfilter/fs-OST0000"
@@ -23,14 +23,7 @@ STATS = (
 def server(root: Path, *, text: bytes | None = None) -> Path:
     """Make the tree of a small OSS and return its root."""
     put(root, f"{OST}/job_stats", job_stats(record("4711", written=2), record("cp.1000")) if text is None else text)
-    put(root, f"{OST}/instance", "12\n")
     put(root, f"{OST}/exports/10.0.0.1@tcp/stats", STATS)
-    put(root, f"{OST}/exports/10.0.0.1@tcp/uuid", "0212161f-2187-4f09-9fa2-16f46da653d9\n")
-    put(root, f"{OST}/exports/10.0.0.2@tcp/uuid", "")
-    put(root, f"{OST}/exports/0@lo/uuid", "fs-MDT0000-mdtlov_UUID\n")
-    put(root, "sys/fs/lustre/version", "2.15.8\n")
-    put(root, "sys/fs/lustre/jobid_var", "SLURM_JOB_ID\n")
-    put(root, "sys/fs/lustre/obdfilter/fs-OST0000/job_cleanup_interval", "600\n")
     return root
 
 
@@ -94,7 +87,7 @@ def test_bytes_that_are_no_utf8_survive_json(tmp_path: Path, capsys: pytest.Capt
     assert rows[0]["job"] == "caf\udce9"
 
 
-def test_a_forbidden_file_becomes_a_row_that_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_file_becomes_a_row_that_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server(tmp_path)
     (tmp_path / "proc/fs/lustre/mdt/fs-MDT0000/job_stats").mkdir(parents=True)
 
@@ -103,7 +96,7 @@ def test_a_forbidden_file_becomes_a_row_that_says_so(tmp_path: Path, capsys: pyt
     assert rows[0] == {
         "kind": "unread",
         "file": "/proc/fs/lustre/mdt/fs-MDT0000/job_stats",
-        "line": "Is a directory",
+        "line": "not a regular file",
     }
     assert len(rows) == 9
 
@@ -115,6 +108,59 @@ def test_sample_for_people_adds_up_and_sorts(tmp_path: Path, capsys: pytest.Capt
     assert lines[0].split() == ["FS", "JOB", "TARGETS", "READ", "WRITTEN", "OPERATIONS"]
     assert lines[1].split() == ["fs", "4711", "1", "0", "B", "2.0", "MiB", "0"]
     assert lines[5].split() == ["fs", "10.0.0.1@tcp", "1", "0", "B", "20.0", "KiB", "0"]
+
+
+def test_sample_for_people_puts_who_moved_most_first_reads_and_writes_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = record("reader", written=5).replace(b"write_bytes", b"x").replace(b"read_bytes", b"write_bytes")
+    reader = reader.replace(b"  x:", b"  read_bytes:")
+    server(tmp_path, text=job_stats(record("little", written=2), reader, record("writer", written=4)))
+
+    assert main(["sample", "--root", str(tmp_path)]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[1:4]] == ["reader", "writer", "little"]
+    assert lines[1].split()[3:7] == ["5.0", "MiB", "0", "B"]
+
+
+def test_parts_of_a_rename_and_keepalives_are_no_further_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    operations = ("rename", "samedir_rename", "crossdir_rename", "parallel_rename_file", "rename_trylocks", "ping")
+    text = "job_stats:\n- job_id:          mover\n  snapshot_time:   1700000000\n" + "".join(
+        f"  {name + ':':16} {{ samples:           7, unit:  reqs }}\n" for name in operations
+    )
+    server(tmp_path, text=text.encode())
+
+    assert main(["sample", "--root", str(tmp_path)]) == 0
+
+    assert capsys.readouterr().out.splitlines()[1].split() == ["fs", "mover", "1", "0", "B", "0", "B", "7"]
+
+
+def test_names_are_shown_so_that_no_terminal_obeys_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(tmp_path, "proc/fs/lustre/obdfilter/\x1b[2J\udce9-OST0000/job_stats", job_stats(record("\x1b[1m")))
+    put(tmp_path, "proc/fs/lustre/obdfilter/\x1b[2J\udce9-OST0000/exports/\x1b\udcff@tcp/stats", STATS)
+
+    assert main(["sample", "--root", str(tmp_path)]) == 0
+
+    text = capsys.readouterr().out
+    assert r"\x1b[2J\udce9" in text
+    assert r"\x1b\udcff@tcp" in text
+    assert text.replace("\n", "").isprintable()
+    assert text.isascii()
+
+
+def test_sample_for_people_tells_briefly_what_was_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server(tmp_path)
+    for number in range(1, 30):
+        put(tmp_path, f"{OST}/exports/10.0.1.{number}@tcp/stats", "?\n?\n")
+
+    assert main(["sample", "--root", str(tmp_path)]) == 0
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"58 lines could not be read, of /{OST}/exports/10.0.1.10@tcp/stats, ")
+    assert "… and 9 more" in last
 
 
 def test_sample_reads_a_dump(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,105 +198,58 @@ def test_bad_input_gets_a_clear_error(arguments: list[str], words: str, capsys: 
     assert words in capsys.readouterr().err
 
 
-def doctor(root: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    code = main(["doctor", "--root", str(root)])
-    return code, capsys.readouterr().out
+def command(*arguments: str, encoding: str = "utf-8") -> list[str]:
+    return ["env", f"PYTHONIOENCODING={encoding}", sys.executable, "-m", "harvest_agent", *arguments]
 
 
-def test_the_doctor_describes_a_healthy_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = doctor(server(tmp_path), capsys)
-
-    assert code == 0
-    assert re.search(r"^role +OSS$", text, re.MULTILINE)
-    assert re.search(r"^version +2\.15\.8$", text, re.MULTILINE)
-    assert re.search(r"^fs-OST0000 +12 +600 s +2 +1 \(2 listed\) +0 ", text, re.MULTILINE)
-    assert "No problems found." in text
-
-
-@pytest.mark.parametrize(
-    ("path", "content", "what", "mend"),
-    [
-        ("sys/fs/lustre/jobid_var", "disable\n", "jobid_var is disabled", "lctl set_param -P jobid_var="),
-        (
-            "sys/fs/lustre/obdfilter/fs-OST0000/job_cleanup_interval",
-            "30\n",
-            "job_cleanup_interval is 30 s",
-            "lctl set_param obdfilter.fs-OST0000.job_cleanup_interval=600",
-        ),
-        ("sys/fs/lustre/enable_stats_header", "0\n", "enable_stats_header is 0", "enable_stats_header=1"),
-        (
-            f"{OST}/job_stats",
-            "job_stats:\n???\n",
-            "1 lines were not understood, for example '???'",
-            "harvest-agent dump",
-        ),
-    ],
-)
-def test_the_doctor_names_a_problem_and_its_remedy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str, content: str, what: str, mend: str
-) -> None:
-    put(server(tmp_path), path, content)
-
-    code, text = doctor(tmp_path, capsys)
-
-    assert code == 1
-    assert what in text
-    assert mend in text
-
-
-@pytest.mark.parametrize(("version", "problems"), [("2.12.9", 1), ("2.15.8", 0)])
-def test_a_cleanup_interval_of_one_means_never_on_newer_servers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, problems: int
-) -> None:
+def test_a_full_disk_is_told_and_is_no_success(tmp_path: Path) -> None:
     server(tmp_path)
-    put(tmp_path, "sys/fs/lustre/version", version)
-    put(tmp_path, "sys/fs/lustre/obdfilter/fs-OST0000/job_cleanup_interval", "1\n")
+    for option in ([], ["--json"]):
+        with Path("/dev/full").open("wb") as full:
+            ran = subprocess.run(
+                command("sample", "--root", str(tmp_path), *option), stdout=full, stderr=subprocess.PIPE, check=False
+            )
 
-    assert doctor(tmp_path, capsys)[1].count("PROBLEM") == problems
-
-
-def test_the_doctor_knows_a_client_from_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "no Lustre target is mounted here\n" in doctor(tmp_path, capsys)[1]
-    put(tmp_path, "sys/kernel/debug/lustre/llite/fs-ffff0000/stats", "")
-
-    assert "no Lustre target is mounted here, only a client" in doctor(tmp_path, capsys)[1]
+        assert ran.returncode == 2
+        assert ran.stderr == b"harvest-agent: cannot write: No space left on device\n"
 
 
-def unpacked(root: Path, *options: str) -> dict[str, bytes]:
-    file = root / "dump.tar.gz"
-    assert main(["dump", "--root", str(root), "--output", str(file), *options]) == 0
-    assert file.stat().st_mode & 0o077 == 0
-    with tarfile.open(fileobj=io.BytesIO(file.read_bytes())) as archive:
-        return {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
+def test_a_reader_that_had_enough_is_no_trouble(tmp_path: Path) -> None:
+    server(tmp_path, text=job_stats(*(record(str(number)) for number in range(2000))))
+
+    with subprocess.Popen(
+        command("sample", "--json", "--root", str(tmp_path)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as ran:
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        assert ran.stdout.readline().startswith(b"{")
+        ran.stdout.close()
+        assert ran.stderr.read() == b""
+        assert ran.wait() == 0
 
 
-def test_a_dump_holds_what_the_agent_reads_with_ids_masked(tmp_path: Path) -> None:
-    files = unpacked(
-        server(tmp_path, text=job_stats(record("4711.secret"), b"  4711.secret ?\n", record("4711.secret")))
+def test_a_terminal_that_cannot_show_a_character_gets_its_number(tmp_path: Path) -> None:
+    server(tmp_path, text=job_stats(*(record(str(number)) for number in range(25))))
+
+    ran = subprocess.run(
+        command("sample", "--root", str(tmp_path), encoding="latin-1"), capture_output=True, check=False
     )
 
-    text = files[f"harvest-dump/{OST}/job_stats"]
-    assert b"secret" not in b"".join(files.values())
-    assert b"4711" not in text
-    ids = re.findall(rb"- job_id: +(\d{4}\.[a-z]{6})\n", text)
-    assert len(ids) == 2
-    assert ids[0] == ids[1]
-    assert text.count(b"\n  write_bytes:     { samples:           1, unit: bytes") == 2
-    assert f"harvest-dump/{OST}/exports/10.0.0.1@tcp/stats" in files
-    assert b"fs-OST0000" in files["harvest-dump/doctor.txt"]
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert rb"\u2026 and 5 more" in ran.stdout
 
 
-def test_ids_are_shown_in_a_dump_when_asked(tmp_path: Path) -> None:
-    files = unpacked(server(tmp_path), "--show-job-ids")
+def test_a_pipe_in_place_of_a_file_does_not_hang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server(tmp_path)
+    os.mkfifo(tmp_path / OST / "instance")
+    (tmp_path / OST / "job_stats").unlink()
+    os.mkfifo(tmp_path / OST / "job_stats")
+    (tmp_path / OST / "exports/10.0.0.1@tcp/stats").unlink()
+    os.mkfifo(tmp_path / OST / "exports/10.0.0.1@tcp/stats")
 
-    assert b"4711" in files[f"harvest-dump/{OST}/job_stats"]
+    rows = json_rows(capsys, "--root", str(tmp_path))
+    assert main(["doctor", "--root", str(tmp_path)]) == 1
+    assert main(["dump", "--root", str(tmp_path), "--output", str(tmp_path / "dump.tar.gz")]) == 0
 
-
-def test_masking_keeps_the_shape_that_a_bug_may_hang_on() -> None:
-    text = b'- job_id:          "Caf\xc3\\xA9\\x20b/1:2"\n  snapshot_time:   1.000000001 secs.nsecs\n'
-
-    hidden = masked(text, b"key")
-
-    first, second, end = hidden.split(b"\n")
-    assert re.fullmatch(rb'- job_id:          "[A-Z][a-z]{2}[\xc0-\xff]\\x[AB][0-9A-F]\\x20[a-z]/\d:\d"', first)
-    assert (second, end) == (b"  snapshot_time:   1.000000001 secs.nsecs", b"")
+    assert {row["line"] for row in rows} == {"not a regular file"}
+    assert f"not a regular file: /{OST}/exports/10.0.0.1@tcp/stats" in capsys.readouterr().out

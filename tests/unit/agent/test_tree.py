@@ -1,10 +1,11 @@
 """Finding Lustre's files wherever a version keeps them."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from harvest_agent.tree import Tree, read_number, read_small
+from harvest_agent.tree import SMALL_BYTES, Tree, open_regular, read_number, read_small
 from support.records import put
 
 
@@ -57,6 +58,27 @@ def test_a_list_of_exports_has_nids_only(tmp_path: Path) -> None:
     assert [nid for nid, _ in target.exports()] == ["0@lo", "123@kfi", "172.16.1.25@o2ib2", "fd00:172:16:11::5@tcp"]
 
 
+def test_a_client_that_shows_in_two_places_is_one(tmp_path: Path) -> None:
+    for place in ("proc/fs/lustre", "sys/kernel/debug/lustre"):
+        put(tmp_path, f"{place}/obdfilter/fs-OST0000/exports/10.0.0.1@tcp/stats", "")
+
+    (target,) = Tree(str(tmp_path)).targets()
+
+    assert [(nid, os.path.relpath(folder, tmp_path)) for nid, folder in target.exports()] == [
+        ("10.0.0.1@tcp", "proc/fs/lustre/obdfilter/fs-OST0000/exports/10.0.0.1@tcp")
+    ]
+
+
+def test_a_link_that_leads_nowhere_is_no_target(tmp_path: Path) -> None:
+    put(tmp_path, "proc/fs/lustre/obdfilter/fs-OST0000/job_stats", "")
+    (tmp_path / "proc/fs/lustre/obdfilter/fs-OST0001").symlink_to("fs-OST0001")
+    (tmp_path / "proc/fs/lustre/obdfilter/fs-OST0002").symlink_to("gone")
+    tree = Tree(str(tmp_path))
+
+    assert names(tree) == [("obdfilter", "fs-OST0000")]
+    assert tree.unreadable == {}
+
+
 def test_settings_are_found_in_old_and_new_places(tmp_path: Path) -> None:
     put(tmp_path, "proc/fs/lustre/jobid_var", "procname_uid\n")
     put(tmp_path, "sys/fs/lustre/version", "2.15.8\n")
@@ -73,6 +95,37 @@ def test_what_is_not_there_is_nothing_and_no_error(tmp_path: Path) -> None:
     assert read_small(str(tmp_path / "gone")) is None
     assert read_small(str(tmp_path)) is None
     assert read_number(None) is None
+
+
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    """A FIFO would block for ever, a device never end."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    tree = Tree(str(tmp_path))
+
+    for name in ("fifo", "zero"):
+        with pytest.raises(OSError, match="not a regular file"):
+            open_regular(str(tmp_path / name))
+        assert tree.read(str(tmp_path / name)) is None
+    assert tree.unreadable == dict.fromkeys([str(tmp_path / "fifo"), str(tmp_path / "zero")], "not a regular file")
+
+
+def test_a_small_file_is_read_to_its_end_though_the_kernel_gives_a_page_at_a_time() -> None:
+    text = read_small("/proc/self/maps") or b""
+
+    assert len(text) > 2 * os.sysconf("SC_PAGE_SIZE")
+    assert text.split()[-1] == Path("/proc/self/maps").read_bytes().split()[-1]
+
+
+def test_a_file_that_is_not_small_is_read_up_to_a_bound_in_whole_lines(tmp_path: Path) -> None:
+    file = put(tmp_path, "stats", b"12345 7\n" * (SMALL_BYTES // 8 - 1) + b"12345 789\n" + b"more\n")
+    tree = Tree(str(tmp_path))
+
+    text = tree.read(str(file)) or b""
+
+    assert len(text) == SMALL_BYTES - 8
+    assert text.endswith(b" 7\n")
+    assert tree.unreadable == {str(file): f"only its first {SMALL_BYTES} bytes were read"}
 
 
 @pytest.mark.parametrize("text", ["", "five", "-1", "99999999999999999999"])

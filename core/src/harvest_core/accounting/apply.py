@@ -12,7 +12,7 @@ from harvest_core.accounting.evidence import NSECS, Read, gather, gone_twins, in
 from harvest_core.accounting.lives import NEW, NEW_FLAGGED, SAME_FLAGGED, verdicts
 from harvest_core.accounting.mounts import NEVER, Integers, MountState
 from harvest_core.accounting.order import restamp
-from harvest_core.accounting.versions import can_skip
+from harvest_core.accounting.versions import can_skip, counts_from_boot
 from harvest_core.facts import Facts, Mount
 
 
@@ -43,6 +43,8 @@ class Work:
     surplus_samples: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     """The part that may not be new: in totals, but in no rate."""
     surplus_sum: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    resets: list[int] = field(default_factory=list)
+    """Rows of which another life began."""
     ambiguities: list[Ambiguity] = field(default_factory=list)
     unseen_seconds: int = 0
     """Time in which records may have come and gone without being shown."""
@@ -120,10 +122,44 @@ def _values(state: MountState, facts: Facts) -> Work:
     for row in gone_twins(state, read):
         state.ended.add(row)
         ambiguities.append(Ambiguity(state, row, state.values[row].copy(), was_new=True))
+    resets, surplus = _begin_again(state, read, verdict, ambiguities)
+    _never_fall(state, rows[record], column, old, new)
+    cells[flat] = new
+    began = (old[:, 0] == 0) & (new[:, 0] > 0)
+    state.used[rows] += np.bincount(record, began, len(rows)).astype(np.int16)
+    window = _windows(state, read)
+    _remember(state, read)
+    _extremes(state, read)
+    delta = np.maximum(new - old, 0)
+    did = delta.any(axis=1)
+    return Work(
+        mount=state,
+        tick_seconds=facts.tick_seconds,
+        row=rows[record][did],
+        column=column[did],
+        samples=delta[did, 0],
+        sum=delta[did, 1],
+        window_seconds=window[record][did],
+        surplus_samples=surplus[did, 0],
+        surplus_sum=surplus[did, 1],
+        resets=resets,
+        ambiguities=ambiguities,
+    )
+
+
+def _begin_again(
+    state: MountState, read: Read, verdict: Integers, ambiguities: list[Ambiguity]
+) -> tuple[list[int], Integers]:
+    """End the lives that are over, flag what could not be known; return the rows that began again, and the surplus.
+
+    The surplus is the part of what is added that may not be new.
+    """
+    facts, moved, column, old, new = read.facts, read.facts.moved, read.column, read.old, read.new
+    resets: list[int] = []
     ends = np.cumsum(moved.rows)
     surplus = np.zeros_like(new)
     for position in np.flatnonzero(verdict):
-        row = int(rows[position])
+        row = int(read.rows[position])
         is_new = verdict[position] in {NEW, NEW_FLAGGED}
         mine = slice(ends[position] - moved.rows[position], ends[position])
         if verdict[position] in {SAME_FLAGGED, NEW_FLAGGED}:
@@ -136,27 +172,10 @@ def _values(state: MountState, facts: Facts) -> Work:
                 surplus[mine] = np.minimum(old[mine], new[mine])
             old[mine] = 0
             state.end_life(row)
-    _never_fall(state, rows[record], column, old, new)
-    cells[flat] = new
-    began = (old[:, 0] == 0) & (new[:, 0] > 0)
-    state.used[rows] += np.bincount(record, began, len(rows)).astype(np.int16)
-    window = _windows(state, read)
-    _remember(state, read)
-    _extremes(state, read)
-    delta = new - old
-    did = delta.any(axis=1)
-    return Work(
-        mount=state,
-        tick_seconds=facts.tick_seconds,
-        row=rows[record][did],
-        column=column[did],
-        samples=delta[did, 0],
-        sum=delta[did, 1],
-        window_seconds=window[record][did],
-        surplus_samples=surplus[did, 0],
-        surplus_sum=surplus[did, 1],
-        ambiguities=ambiguities,
-    )
+            resets.append(row)
+            if not facts.complete:
+                state.stamp[row] = NEVER  # it stands where it was re-created; a whole read will tell where that is
+    return resets, surplus
 
 
 def _never_fall(state: MountState, row: Integers, column: Integers, old: Integers, new: Integers) -> None:
@@ -194,17 +213,23 @@ def _presence(state: MountState, facts: Facts) -> tuple[Integers, Integers]:
 
 
 def _windows(state: MountState, read: Read) -> Integers:
-    """Return in how many seconds each record did its work.
+    """Return in how many seconds each record did its work, in whole sweeps.
 
     A record seen before: since then. One never seen: since it began, where the server says when that was.
     """
-    tick = read.facts.tick_seconds
-    since_seen = tick - state.seen_tick[read.rows]
+    facts = read.facts
     start = state.start[read.rows]
-    lived = -((start - read.facts.moved.snapshot) // NSECS)  # rounded up
-    since_read = tick - state.last_tick if state.last_tick != NEVER else 0
-    began = np.where(start != 0, np.maximum(lived, since_read), 0)
-    return np.maximum(np.where(read.known, since_seen, began), 0)
+    clock = facts.uptime if counts_from_boot(facts.lustre_version) else facts.read_at
+    age = np.maximum(clock + state.clock_back - start, 1)
+    period = max(facts.period_seconds, 1)
+    lived = np.where(start != 0, -(-age // (period * NSECS)) * period, 0)
+    since = state.seen_tick[read.rows]
+    if len(facts.moved.continuous):  # the values of the sweeps between were merged into this one
+        since = np.where(facts.moved.continuous > 0, state.value_tick[read.rows], since)
+    window = np.where(read.known, np.maximum(facts.tick_seconds - since, 0), lived)
+    for group in state.twins.values():  # whose work it was is not known for certain
+        window[np.isin(read.rows, group)] = 0
+    return window
 
 
 def _remember(state: MountState, read: Read) -> None:
@@ -214,6 +239,7 @@ def _remember(state: MountState, read: Read) -> None:
     count = len(state.jobs)
     state.snapshot[rows] = facts.moved.snapshot
     state.value_seq[rows] = facts.seq
+    state.value_tick[rows] = facts.tick_seconds
     state.back_steps[rows] = state.clock_back
     np.minimum(state.least_interval[:count], interval, out=state.least_interval[:count])
     np.maximum(state.most_interval[:count], interval, out=state.most_interval[:count])

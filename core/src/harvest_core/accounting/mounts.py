@@ -42,6 +42,7 @@ class MountState:
         """The largest one likewise."""
         self.value_seq = np.zeros(_FIRST_ROOM, np.int64)
         """The seq that gave its last value."""
+        self.value_tick = np.zeros(_FIRST_ROOM, np.int64)
         self.back_steps = np.zeros(_FIRST_ROOM, np.int64)
         """How far the clock had been set back in all when it gave its last value, in nanoseconds."""
         self.surely_absent = np.zeros(_FIRST_ROOM, np.bool_)
@@ -63,6 +64,8 @@ class MountState:
         """Per incarnation: the column of each code."""
         self.twins: dict[bytes, list[int]] = {}
         """Rows of ids that were seen several times in one read without a start."""
+        self.is_twin = np.zeros(_FIRST_ROOM, np.bool_)
+        """Likewise: what their places tell about others is nothing, they may have changed places."""
         self.ended: set[int] = set()
         """Rows of such ids that were flagged as ended when they vanished."""
         self.extremes: dict[tuple[bytes, int], tuple[int, int]] = {}
@@ -101,7 +104,9 @@ class MountState:
             self._grow()
         self.start[row] = start
         if rank and not start:
-            self.twins.setdefault(job, [self._row(job, 0, 0)]).append(row)
+            group = self.twins.setdefault(job, [self._row(job, 0, 0)])
+            group.append(row)
+            self.is_twin[group] = True
         return row
 
     def _column(self, name: str, unit: str) -> int:

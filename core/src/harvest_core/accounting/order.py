@@ -30,7 +30,7 @@ def follow_order(state: MountState, order: Integers, rows: Integers, *, sure: Fl
 
     ``sure`` are the moved records that cannot have been re-created; one that did not move at all never was.
     """
-    stamps = state.stamp[order]
+    stamps = _stamps(state, order)
     older_before = np.concatenate([[NEVER], np.maximum.accumulate(stamps)[:-1]]) if len(order) else stamps
     recreated = (stamps != NEVER) & (older_before > stamps)
     steady = np.ones(len(state.jobs), np.bool_)
@@ -54,10 +54,15 @@ def restamp(state: MountState, order: Integers) -> None:
     A record seen for the first time in front of one that stayed was missed before: it shares its predecessor's
     stamp, so that nothing is concluded from the order of these two.
     """
-    stamps = state.stamp[order]
+    stamps = _stamps(state, order)
     highest = np.maximum.accumulate(stamps)
     stayed = (stamps != NEVER) & (stamps == highest)
     end = int(np.flatnonzero(stayed)[-1]) + 1 if stayed.any() else 0
     state.stamp[order[:end]] = np.maximum(highest[:end], 0)
     state.stamp[order[end:]] = state.next_stamp + np.arange(len(order) - end)
     state.next_stamp += len(order) - end + 1
+
+
+def _stamps(state: MountState, order: Integers) -> Integers:
+    """Return the stamps by place; those of records that print alike say nothing, they may have changed places."""
+    return np.where(state.is_twin[order], NEVER, state.stamp[order])

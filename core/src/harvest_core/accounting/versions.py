@@ -21,3 +21,8 @@ def evicts_on_any_operation(version: Version) -> bool:
 def never_cleans(version: Version, interval_seconds: int) -> bool:
     """Tell whether this cleanup interval means that records stay for ever: 0, and since 2.14.56 also 1."""
     return interval_seconds == 0 or (interval_seconds == 1 and version >= (2, 14, 56))
+
+
+def counts_from_boot(version: Version) -> bool:
+    """Tell whether the times of records count from the server's boot (2.14.56 to 2.15.1, and 2.15.50 to 2.15.52)."""
+    return (2, 14, 56) <= version < (2, 15, 2) or (2, 15, 50) <= version < (2, 15, 53)

@@ -35,6 +35,7 @@ def read(message: Any) -> Facts:  # noqa: ANN401 - core knows the message's shap
         incarnation=message.incarnation,
         seq=message.seq,
         tick_seconds=message.tick_seconds,
+        period_seconds=message.period_seconds,
         kind=_KINDS.get(message.target.kind, ""),
         target=message.target.name,
         mount=Mount(

@@ -398,6 +398,7 @@ class Batch(_message.Message):
     INCARNATION_FIELD_NUMBER: _builtins.int
     SEQ_FIELD_NUMBER: _builtins.int
     TICK_SECONDS_FIELD_NUMBER: _builtins.int
+    PERIOD_SECONDS_FIELD_NUMBER: _builtins.int
     LAST_OF_SWEEP_FIELD_NUMBER: _builtins.int
     TARGET_FIELD_NUMBER: _builtins.int
     MOUNT_FIELD_NUMBER: _builtins.int
@@ -421,6 +422,8 @@ class Batch(_message.Message):
     """of the sweep, from 1"""
     tick_seconds: _builtins.int
     """the wall-clock multiple of the interval that the sweep is for"""
+    period_seconds: _builtins.int
+    """the time between two sweeps, now: an agent may stretch it"""
     last_of_sweep: _builtins.bool
     last_of_target: _builtins.bool
     """the fields below up to dictionary count only here"""
@@ -436,7 +439,7 @@ class Batch(_message.Message):
     uptime_nanoseconds: _builtins.int
     """likewise, since its boot: tells when the wall clock was set"""
     in_one_piece: _builtins.bool
-    """one read() gave it all: nothing can have been skipped between two"""
+    """the first read() gave all there was: nothing can have been skipped before a second"""
     @_builtins.property
     def target(self) -> Global___Target: ...
     @_builtins.property
@@ -461,6 +464,7 @@ class Batch(_message.Message):
         incarnation: _builtins.bytes = ...,
         seq: _builtins.int = ...,
         tick_seconds: _builtins.int = ...,
+        period_seconds: _builtins.int = ...,
         last_of_sweep: _builtins.bool = ...,
         target: Global___Target | None = ...,
         mount: Global___Mount | None = ...,
@@ -482,7 +486,7 @@ class Batch(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds", "cleanup_interval_seconds", b"cleanup_interval_seconds", "cost", b"cost", "dictionary", b"dictionary", "exports", b"exports", "gone", b"gone", "jobs", b"jobs", "mount", b"mount", "order", b"order", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds", "cleanup_interval_seconds", b"cleanup_interval_seconds", "complete", b"complete", "cost", b"cost", "dictionary", b"dictionary", "directory_gone", b"directory_gone", "exports", b"exports", "gone", b"gone", "in_one_piece", b"in_one_piece", "incarnation", b"incarnation", "jobs", b"jobs", "last_of_sweep", b"last_of_sweep", "last_of_target", b"last_of_target", "lustre_version", b"lustre_version", "mount", b"mount", "order", b"order", "read_at_nanoseconds", b"read_at_nanoseconds", "seq", b"seq", "target", b"target", "tick_seconds", b"tick_seconds", "unread_lines", b"unread_lines", "uptime_nanoseconds", b"uptime_nanoseconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds", "cleanup_interval_seconds", b"cleanup_interval_seconds", "complete", b"complete", "cost", b"cost", "dictionary", b"dictionary", "directory_gone", b"directory_gone", "exports", b"exports", "gone", b"gone", "in_one_piece", b"in_one_piece", "incarnation", b"incarnation", "jobs", b"jobs", "last_of_sweep", b"last_of_sweep", "last_of_target", b"last_of_target", "lustre_version", b"lustre_version", "mount", b"mount", "order", b"order", "period_seconds", b"period_seconds", "read_at_nanoseconds", b"read_at_nanoseconds", "seq", b"seq", "target", b"target", "tick_seconds", b"tick_seconds", "unread_lines", b"unread_lines", "uptime_nanoseconds", b"uptime_nanoseconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cleanup_interval_seconds: _TypeAlias = _typing.Literal["cleanup_interval_seconds"]  # noqa: Y015
     _WhichOneofArgType__cleanup_interval_seconds: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds"]  # noqa: Y015
