@@ -85,11 +85,11 @@ class Book:
                 lost = np.minimum(page.values[row], _padded(state.values[row], page.values[row]))
                 self.invisible.append(_amounts(kind, state, row, lost))
             self.row_life[*place, row] = life
-        if done.facts.complete:
-            seq = (done.facts.incarnation, done.facts.seq)
-            self.pages[place] = Page(row_lives, {row: state.values[row].copy() for row in row_lives}, seq)
-        else:
-            self.pages.pop(place, None)
+        if done.facts.complete or page is None:
+            page = self.pages[place] = Page({}, {}, (b"", 0))
+        page.lives |= row_lives  # of a read that was cut short: what it showed
+        page.values |= {row: state.values[row].copy() for row in row_lives}
+        page.seq = (done.facts.incarnation, done.facts.seq)
         for life in lives.values():
             self.life_last[life] = self.applied
 

@@ -79,6 +79,8 @@ def make_plan(seed: int) -> Plan:
         other = version
     elif kind == "crowded":
         other = version
+        if version == "2.5.3":  # its records are small, and a file of one page cannot be skipped in
+            jobs = [b"%d" % (4710 + n) for n in range(16)]
     elif rng.random() < 0.3:
         jobs += EQUAL_IDS
     steps = [step for job in jobs for step in _life_of(job, rng, ticks, cleanup, kind=kind)]

@@ -199,7 +199,15 @@ def test_bad_input_gets_a_clear_error(arguments: list[str], words: str, capsys: 
 
 
 def command(*arguments: str, encoding: str = "utf-8") -> list[str]:
-    return ["env", f"PYTHONIOENCODING={encoding}", sys.executable, "-m", "harvest_agent", *arguments]
+    return [
+        "env",
+        "--unset=PYTHONUNBUFFERED",
+        f"PYTHONIOENCODING={encoding}",
+        sys.executable,
+        "-m",
+        "harvest_agent",
+        *arguments,
+    ]
 
 
 def test_a_full_disk_is_told_and_is_no_success(tmp_path: Path) -> None:

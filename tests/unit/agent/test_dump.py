@@ -180,3 +180,9 @@ def test_a_link_where_the_bundle_should_be_is_not_followed(tmp_path: Path, capsy
     assert "not a regular file" in capsys.readouterr().err
     assert precious.read_text() == "data"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "precious"]
+
+
+def test_a_bundle_that_cannot_be_put_in_place_leaves_nothing(tmp_path: Path) -> None:
+    assert main(["dump", "--root", str(tmp_path), "--output", str(tmp_path / ("x" * 300))]) == 2
+
+    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,12 @@ Integers = NDArray[np.int64]
 
 NEVER = -1
 _FIRST_ROOM = 64
-_ZERO_COLUMNS = ["start", "snapshot", "used", "absent", "least_interval", "value_seq", "back_steps", "surely_absent"]
+_NEVER_FIRST = ("stamp", "seen_tick")
+_ZERO_FIRST = (
+    *("start", "snapshot", "used", "absent", "least_interval", "most_interval", "value_seq", "value_tick"),
+    *("back_steps", "surely_absent", "is_twin"),
+)
+"""What a new row's columns hold."""
 
 
 class MountState:
@@ -124,19 +129,10 @@ class MountState:
     def _grow(self) -> None:
         room = len(self.start) // 2  # half as much again: a doubling would waste memory where there is much of it
         self.values = np.concatenate([self.values, np.zeros((room, *self.values.shape[1:]), np.int64)])
-        for name in (
-            "start",
-            "snapshot",
-            "used",
-            "absent",
-            "least_interval",
-            "value_seq",
-            "back_steps",
-            "surely_absent",
-        ):
+        for name in _ZERO_FIRST:
             numbers = getattr(self, name)
             setattr(self, name, np.concatenate([numbers, np.zeros(room, numbers.dtype)]))
-        for name in ("stamp", "seen_tick"):
+        for name in _NEVER_FIRST:
             setattr(self, name, np.concatenate([getattr(self, name), np.full(room, NEVER, np.int64)]))
 
     def watch_clock(self, wall: int, uptime: int) -> None:
