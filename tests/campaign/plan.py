@@ -63,33 +63,20 @@ def make_plan(seed: int) -> Plan:
     """Return the history of a seed: every version meets every event in turn."""
     rng = random.Random(seed)
     version = VERSIONS[seed % len(VERSIONS)]
-    turn = seed // len(VERSIONS)
-    other = version if rng.random() < 0.7 else rng.choice(VERSIONS)
-    ticks = rng.randrange(18, 45)
     kind = rng.choices(("wild", "calm", "lonely", "crowded"), (64, 10, 14, 12))[0]
     if (kind == "lonely" and version not in NO_START) or (kind == "crowded" and version not in SKIPPING):
         kind = "wild"
-    calm = kind == "calm"
+    other = version if kind in {"lonely", "crowded"} or rng.random() < 0.7 else rng.choice(VERSIONS)
     cleanup = rng.choice((100, 120, 120, 120, 160, 61))
-    jobs = [str(4710 + n).encode() for n in range(rng.randrange(3, 9))]
-    if calm:  # few enough for one piece of text: in several pieces a read may skip a record, which is a gap in reading
-        jobs = jobs[: 1 if {"2.14.0", "2.12.9", "2.10.8"} & {version, other} else 2]
-    elif kind == "lonely":
-        jobs = jobs[:1]
-        other = version
-    elif kind == "crowded":
-        other = version
-        if version == "2.5.3":  # its records are small, and a file of one page cannot be skipped in
-            jobs = [b"%d" % (4710 + n) for n in range(16)]
-    elif rng.random() < 0.3:
-        jobs += EQUAL_IDS
+    ticks = rng.randrange(18, 45)
+    jobs = _jobs(kind, {version, other}, rng)
     steps = [step for job in jobs for step in _life_of(job, rng, ticks, cleanup, kind=kind)]
     if kind == "wild":
+        turn = seed // len(VERSIONS)
         scheduled = [EVENTS[(turn * 5 + n) % len(EVENTS)] for n in range(5)]
-        scheduled += [rng.choice(EVENTS) for _ in range(rng.randrange(4))]
-        for what in scheduled:
-            steps += _event(what, rng, ticks, jobs)
-    elif calm:
+        scheduled += rng.choices(EVENTS, k=rng.randrange(4))
+        steps += [step for what in scheduled for step in _event(what, rng, ticks, jobs)]
+    elif kind == "calm":
         steps += _event(rng.choice(CALM_EVENTS), rng, ticks, jobs) if rng.random() < 0.7 else []
     elif kind == "lonely":
         steps = _cleared_without_a_trace(jobs[0], rng)
@@ -100,9 +87,20 @@ def make_plan(seed: int) -> Plan:
         versions=(version, other),
         cleanup_seconds=cleanup,
         ticks=ticks,
-        calm=calm,
+        calm=kind == "calm",
         steps=tuple(sorted(steps)),
     )
+
+
+def _jobs(kind: str, versions: set[str], rng: random.Random) -> list[bytes]:
+    jobs = [str(4710 + n).encode() for n in range(rng.randrange(3, 9))]
+    if kind == "calm":
+        # few enough for one piece of text: in several pieces a read may skip a record, which is a gap in reading
+        return jobs[: 1 if {"2.14.0", "2.12.9", "2.10.8"} & versions else 2]
+    if kind == "crowded" and "2.5.3" in versions:
+        # its records are small, and a file of one page cannot be skipped in
+        return [b"%d" % (4710 + n) for n in range(16)]
+    return jobs + list(EQUAL_IDS) if kind == "wild" and rng.random() < 0.3 else jobs
 
 
 def _event(what: str, rng: random.Random, ticks: int, jobs: list[bytes]) -> list[Step]:

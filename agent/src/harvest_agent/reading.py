@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harvest_agent.scan import BUFFER_BYTES, JobScanner, Trouble, best_engine
-from harvest_agent.tree import TargetFiles, Tree, open_regular, read_number
+from harvest_agent.tree import TargetFiles, Tree, open_regular
 from harvest_core.lustre.columns import Codes, JobColumns
 
 Consume = Callable[[TargetFiles, JobScanner, JobColumns], None]
@@ -54,6 +54,7 @@ class Reader:
 
     def sweep(self, consume: Consume) -> list[TargetRead]:
         """Read every mounted target once; trouble with one never stops the others."""
+        self._tree.unreadable.clear()
         reads = [
             self._read(target, path, consume)
             for target in self._tree.targets(self._filesystems)
@@ -64,7 +65,7 @@ class Reader:
         return reads
 
     def _read(self, target: TargetFiles, path: str, consume: Consume) -> TargetRead:
-        instance = read_number(target.file("instance"))
+        instance = target.number("instance")
         scanner = self._scanner(target, instance)
         problem = None
         before = resource.getrusage(resource.RUSAGE_SELF)
@@ -81,7 +82,7 @@ class Reader:
                 consume(target, scanner, columns)
         source.close()
         after = resource.getrusage(resource.RUSAGE_SELF)
-        remounted = _other_mount(instance, read_number(target.file("instance")))
+        remounted = _other_mount(instance, target.number("instance"))
         if remounted:
             self._scanners.pop((target.source, target.name), None)
         return TargetRead(

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from harvest_agent.scan import BUFFER_BYTES, Engine, best_engine, pieces
-from harvest_agent.tree import SOURCES, TargetFiles, Tree, open_regular, read_small
+from harvest_agent.tree import SOURCES, TargetFiles, Tree, open_regular
 from harvest_core.lustre.counters import Counter, counted, printable
 from harvest_core.lustre.job_stats import RECORD_START, JobRecord, parse_job_stats, parse_record, split_records
 from harvest_core.lustre.lctl import each_parameter
@@ -27,8 +27,10 @@ def sample_tree(tree: Tree, filesystems: Sequence[str] = ()) -> Iterator[Row]:
             yield from _job_rows(tree, target, path, engine, buffer)
         for nid, folder in target.exports():
             path = f"{folder}/stats"
-            if (text := read_small(path)) is not None:
+            if (text := tree.read(path)) is not None:
                 yield from _export_rows(target.source, target.name, nid, tree.shown(path), text)
+    for path, why in tree.unreadable.items():
+        yield from unread_rows(tree.shown(path), [why.encode()])
 
 
 def _job_rows(tree: Tree, target: TargetFiles, path: str, engine: Engine, buffer: bytearray) -> Iterator[Row]:

@@ -1,0 +1,227 @@
+"""The world of a history: the simulated site, agents, aggregator, and all that may happen to them."""
+
+from collections import Counter as Tally
+from random import Random
+
+from campaign.agents import Ledger, SimAgent
+from campaign.plan import PERIOD, SERVERS, TARGETS, Plan, Step
+from harvest_sim.ids import readable_id
+from harvest_sim.site import Site
+
+
+class World:
+    """Everything that a history happens to."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.events: Tally[tuple[str, str]] = Tally()
+        self.site = Site(Random(f"site {plan.seed}"))
+        for name, version in zip(SERVERS, plan.versions, strict=True):
+            plain, _, header = version.partition(" ")
+            self.site.add_server(name, plain, stats_header=not header)
+        for number, target in enumerate(TARGETS):
+            order = SERVERS if number == 0 else SERVERS[::-1]
+            self.site.add_target(target, order, cleanup_interval_seconds=plan.cleanup_seconds)
+        rng = Random(f"agents {plan.seed}")
+        self.agents = {name: SimAgent(self.site, self.site.servers[name], rng) for name in SERVERS}
+        self.ledger = Ledger(self.site.truth)
+        self.down: dict[str, int] = {}
+        self.stopped: dict[str, int] = {}
+        self.cut: dict[str, int] = {}
+        self.cut_reads: set[str] = set()
+        self.between: list[Step] = []
+
+    def happen(self, step: Step, tick: int) -> None:
+        version = self.version(step)
+        happened = {
+            "io": self.io,
+            "backup": self._backup,
+            "clear": self._clear,
+            "clear one": self._clear_one,
+            "remount": self._remount,
+            "failover": self._fail_over,
+            "reboot": self._reboot,
+            "crash": self._crash,
+            "clock forward": self._clock_forward,
+            "clock back": self._clock_back,
+            "interval": self._interval,
+            "last_rcvd deleted": self._delete_last_rcvd,
+            "cut read": self._cut_read,
+            "skip": self._skip,
+            "agent restart": self._agent_restart,
+            "agent stop": self._agent_stop,
+            "agent long stop": self._agent_long_stop,
+            "state lost": self._state_lost,
+            "network cut": self._network_cut,
+            "duplicate": self._duplicate,
+            "aggregator restart": self._aggregator_restart,
+            "aggregator restored": self._aggregator_restored,
+            "spool full": self._spool_full,
+        }[step.what](step._replace(tick=tick))
+        if happened and step.what not in {"io", "backup", "skip"}:
+            self.events[step.what, version] += 1
+
+    def io(self, step: Step) -> bool:
+        if not self.site.is_ready(step.target):
+            return False
+        target = self.site.mounted(step.target)
+        if step.op in {"read", "write"}:
+            target.bulk(step.job, step.op, step.amount, usecs=step.amount % 977 + 1, count=step.times)
+        elif target.counts(step.op):
+            target.do(step.job, step.op, step.amount % 977 + 1, count=step.times)
+        return True
+
+    def _clear(self, step: Step) -> bool:
+        if not self.site.is_ready(step.target):
+            return False
+        self.site.clear(step.target)
+        return True
+
+    def _clear_one(self, step: Step) -> bool:
+        if not self.site.is_ready(step.target):
+            return False
+        version = self.site.mounted(step.target).scope.version
+        self.site.clear(step.target, readable_id(version, step.job))
+        return True
+
+    def _remount(self, step: Step) -> bool:
+        if not self.site.is_ready(step.target):
+            return False
+        self.site.remount(step.target)
+        return True
+
+    def _fail_over(self, step: Step) -> bool:
+        target = self.site.targets[step.target].mounted
+        here = target.scope.server if target else ""
+        to = next((name for name in SERVERS if name != here and self.site.servers[name].is_up), None)
+        if to is None:
+            return False
+        self.site.fail_over(step.target, to)
+        return True
+
+    def _reboot(self, step: Step) -> bool:
+        if not self.site.servers[step.op].is_up:
+            return False
+        self.site.reboot(step.op)
+        self.agents[step.op].restart()
+        return True
+
+    def _crash(self, step: Step) -> bool:
+        if not self.site.servers[step.op].is_up:
+            return False
+        self.site.crash(step.op)
+        self.down[step.op] = step.tick + 3
+        return True
+
+    def bring_back(self, tick: int) -> None:
+        for name, until in list(self.down.items()):
+            if until <= tick:
+                del self.down[name]
+                self.site.boot(name)
+                self.agents[name].restart()
+        for target, state in self.site.targets.items():
+            up = [name for name in state.servers if self.site.servers[name].is_up]
+            if state.mounted is None and up:
+                self.site.mount(target, up[0])
+
+    def _clock_forward(self, step: Step) -> bool:
+        self.site.step_clock(step.op, step.amount)
+        return True
+
+    def _clock_back(self, step: Step) -> bool:
+        self.site.step_clock(step.op, -step.amount)
+        return True
+
+    def _interval(self, step: Step) -> bool:
+        self.site.set_cleanup_interval(step.target, step.amount)
+        return True
+
+    def _delete_last_rcvd(self, step: Step) -> bool:
+        target = self.site.targets[step.target].mounted
+        if target is None:
+            return False
+        self.site.unmount(step.target)
+        self.site.delete_last_rcvd(step.target)
+        self.site.mount(step.target, target.scope.server)
+        return True
+
+    def _cut_read(self, step: Step) -> bool:
+        self.cut_reads.add(step.target)
+        return True
+
+    def _skip(self, step: Step) -> bool:
+        """Let a job start while the file is read: idle records are evicted under the reader's hands."""
+        self.between += [step._replace(op="write" if "OST" in step.target else "open", job=b"new%d" % step.tick)] * 2
+        return True
+
+    def _backup(self, step: Step) -> bool:
+        del step
+        self.ledger.keep_backup()
+        return True
+
+    def version(self, step: Step) -> str:
+        """Return the version of the server that an event is about."""
+        name = step.op
+        if step.what in {
+            "clear",
+            "clear one",
+            "remount",
+            "failover",
+            "interval",
+            "last_rcvd deleted",
+            "cut read",
+            "skip",
+        }:
+            mounted = self.site.targets[step.target].mounted
+            name = mounted.scope.server if mounted else name
+        return self.plan.versions[SERVERS.index(name)] if name in SERVERS else self.plan.versions[0]
+
+    def _agent_restart(self, step: Step) -> bool:
+        self.agents[step.op].restart()
+        return True
+
+    def _agent_stop(self, step: Step) -> bool:
+        self.stopped[step.op] = step.tick + 2
+        return True
+
+    def _agent_long_stop(self, step: Step) -> bool:
+        self.stopped[step.op] = step.tick + 2 * self.plan.cleanup_seconds // PERIOD
+        self.agents[step.op].restart()
+        return True
+
+    def _state_lost(self, step: Step) -> bool:
+        agent = self.agents[step.op]
+        if any(sweep.was_accepted for sweep in agent.spool):
+            return False  # on top of a restored aggregator: then it is gone for good
+        agent.spool, agent.sent = [], []
+        agent.restart()
+        self.ledger.keep_backup()
+        return True
+
+    def _network_cut(self, step: Step) -> bool:
+        self.cut[step.op] = step.tick + 4
+        return True
+
+    def _duplicate(self, step: Step) -> bool:
+        again = self.agents[step.op].sent[-step.amount % 7 - 1 :]
+        for sweep in again:
+            self.ledger.accept(sweep)
+        return bool(again)
+
+    def _aggregator_restart(self, step: Step) -> bool:
+        del step
+        self.ledger.restart()
+        return True
+
+    def _aggregator_restored(self, step: Step) -> bool:
+        del step
+        self.ledger.restore()
+        for agent in self.agents.values():
+            agent.spool = agent.sent + agent.spool
+            agent.sent = []
+        return True
+
+    def _spool_full(self, step: Step) -> bool:
+        agent = self.agents[step.op]
+        agent.merge_spool()
+        return len(agent.spool) > 1
