@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import exports, report, sweeps
+from bench import accounting, exports, report, sweeps
 from bench.peers import PeerError
 from bench.report import Measured
 from bench.workers import WorkerError
@@ -14,6 +14,7 @@ from bench.workers import WorkerError
 BENCHES: Mapping[str, Callable[[Path], Measured]] = {
     "sweeps": sweeps.measure,
     "exports": exports.measure,
+    "accounting": accounting.measure,
 }
 """Each works in an empty folder of its own, which is removed afterwards."""
 

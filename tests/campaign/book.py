@@ -82,13 +82,13 @@ class Book:
                 and page
                 and _left_no_trace(page, row_lives, state, done, truth)
             ):
-                lost = np.minimum(page.values[row], _padded(state.values[row], page.values[row]))
+                lost = np.minimum(page.values[row], _padded(state.value(row), page.values[row]))
                 self.invisible.append(_amounts(kind, state, row, lost))
             self.row_life[*place, row] = life
         if done.facts.complete or page is None:
             page = self.pages[place] = Page({}, {}, (b"", 0))
         page.lives |= row_lives  # of a read that was cut short: what it showed
-        page.values |= {row: state.values[row].copy() for row in row_lives}
+        page.values |= {row: state.value(row) for row in row_lives}
         page.seq = (done.facts.incarnation, done.facts.seq)
         for life in lives.values():
             self.life_last[life] = self.applied
@@ -118,7 +118,7 @@ def _left_no_trace(page: Page, lives: dict[int, int], state: MountState, done: "
             return False
         if row in lives and lives[row] != life:
             before = page.values[row]
-            after = _padded(state.values[row], before)
+            after = _padded(state.value(row), before)
             fell = (after[:, 0] < before[:, 0]) | (state.in_bytes[: len(before)] & (after[:, 1] < before[:, 1]))
             if fell.any():
                 return False

@@ -11,6 +11,8 @@ NO_START = ("2.5.3", "2.7.0", "2.10.8", "2.12.9", "2.14.0", "2.16.1 no header")
 WITH_START = ("2.15.0", "2.15.8", "2.16.1", "2.17.0")
 VERSIONS = (*NO_START, *WITH_START)
 QUESTION_MARKS = ("2.10.8", "2.12.9", "2.14.0", "2.15.0")
+SWITCHABLE = ("2.16.1", "2.17.0", "2.16.1 no header")
+"""Servers on which enable_stats_header can be switched."""
 SKIPPING = ("2.5.3", "2.7.0", "2.10.8", "2.12.9", "2.14.0", "2.15.0", "2.15.8")
 TARGETS = ("fs-OST0000", "fs-MDT0000")
 SERVERS = ("s0", "s1")
@@ -48,7 +50,7 @@ class Plan:
 
 LUSTRE_EVENTS = (
     *("clear", "clear one", "remount", "failover", "reboot", "crash", "clock forward", "clock back"),
-    *("interval", "last_rcvd deleted", "cut read", "skip"),
+    *("interval", "last_rcvd deleted", "cut read", "skip", "header switched"),
 )
 HARVEST_EVENTS = (
     *("agent restart", "agent stop", "agent long stop", "state lost", "network cut", "duplicate"),

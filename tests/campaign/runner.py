@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from campaign.history import History, Outcome
-from campaign.plan import EVENTS, NO_START, QUESTION_MARKS, SKIPPING, VERSIONS, Plan, make_plan
+from campaign.plan import EVENTS, NO_START, QUESTION_MARKS, SKIPPING, SWITCHABLE, VERSIONS, Plan, make_plan
 
 LEAST = 20
 """How often each possible pair of event and version must have happened in a campaign of this size or more."""
@@ -16,6 +16,7 @@ FULL_SIZE = 2000
 CELLS: dict[str, Iterable[str]] = {
     **{event: VERSIONS for event in EVENTS if event != "skip"},
     **{f"evicted, back {how}": VERSIONS for how in ("lower", "equal", "higher")},
+    "header switched": SWITCHABLE,
     "skipped in a read": SKIPPING,
     "equal ids": QUESTION_MARKS,
     "invisible clear": NO_START,
@@ -38,7 +39,7 @@ class Campaign:
         self.histories += 1
         self.calm += plan.calm
         self.events.update(outcome.events)
-        if plan.versions[0] == plan.versions[1]:
+        if plan.versions[0] == plan.versions[1] and not any(event == "header switched" for event, _ in outcome.events):
             self.flagged[plan.versions[0]] += outcome.flagged
             self.decisions[plan.versions[0]] += outcome.decisions
         if wrong := problem(plan, outcome):

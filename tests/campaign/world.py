@@ -4,7 +4,7 @@ from collections import Counter as Tally
 from random import Random
 
 from campaign.agents import Ledger, SimAgent
-from campaign.plan import PERIOD, SERVERS, TARGETS, Plan, Step
+from campaign.plan import PERIOD, SERVERS, SWITCHABLE, TARGETS, Plan, Step
 from harvest_sim.ids import readable_id
 from harvest_sim.site import Site
 
@@ -47,6 +47,7 @@ class World:
             "interval": self._interval,
             "last_rcvd deleted": self._delete_last_rcvd,
             "cut read": self._cut_read,
+            "header switched": self._switch_header,
             "skip": self._skip,
             "agent restart": self._agent_restart,
             "agent stop": self._agent_stop,
@@ -143,6 +144,13 @@ class World:
         self.site.unmount(step.target)
         self.site.delete_last_rcvd(step.target)
         self.site.mount(step.target, target.scope.server)
+        return True
+
+    def _switch_header(self, step: Step) -> bool:
+        server = self.site.servers[step.op]
+        if self.plan.versions[SERVERS.index(step.op)] not in SWITCHABLE or not server.is_up:
+            return False
+        self.site.set_stats_header(step.op, enabled=not server.stats_header)
         return True
 
     def _cut_read(self, step: Step) -> bool:

@@ -39,6 +39,10 @@ class Record:
         self._changed.add(index)
         self._text = None
 
+    def forget_text(self) -> None:
+        """Print it anew next time."""
+        self._text = None
+
     def text(self, features: Traits, *, stats_header: bool) -> bytes:
         """Return the record as Lustre prints it."""
         if self._text is None:
@@ -137,6 +141,12 @@ class JobStats:
         """Free everything: unmount or crash (§2.4)."""
         self._drop(list(self.records), reason)
         self.is_gone = True
+
+    def set_stats_header(self, *, enabled: bool) -> None:
+        """Do what writing enable_stats_header does (§1.1): from now on records print with or without their start."""
+        self._stats_header = enabled
+        for record in self.records.values():
+            record.forget_text()
 
     def record_text(self, record: Record) -> bytes:
         """Return one record as it is printed now."""

@@ -222,6 +222,12 @@ class Site:
         if disk.mounted is not None:
             disk.mounted.jobs.set_cleanup_interval(seconds)
 
+    def set_stats_header(self, server: str, *, enabled: bool) -> None:
+        """Set enable_stats_header on a server (§1.1: a parameter since 2.15.58)."""
+        self.servers[server].stats_header = enabled
+        for target in self.targets_on(server):
+            self.mounted(target).jobs.set_stats_header(enabled=enabled)
+
     # --- reading ---
 
     def files(self, server: str) -> Mapping[str, File]:

@@ -4,7 +4,7 @@ Pure, no clock: the same function live, in recovery and in tests. The state is c
 again changes nothing.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -40,9 +40,9 @@ class Work:
     sum: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     window_seconds: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     """In how many seconds this was done; 0 where nobody can say, so that no rate is made of it."""
-    surplus_samples: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    surplus_samples: Integers | None = None
     """The part that may not be new: in totals, but in no rate."""
-    surplus_sum: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    surplus_sum: Integers | None = None
     resets: list[int] = field(default_factory=list)
     """Rows of which another life began."""
     ambiguities: list[Ambiguity] = field(default_factory=list)
@@ -97,100 +97,109 @@ def apply(stay: Stay, facts: Facts) -> Work:
 
 def _values(state: MountState, facts: Facts) -> Work:
     """Decide what each moved record's value means, and keep it."""
-    moved = facts.moved
-    rows = state.slots[facts.incarnation][moved.slot]
-    record = np.repeat(np.arange(len(rows)), moved.rows)
-    column = state.codes[facts.incarnation][moved.code]
-    flat = rows[record] * len(state.counters) + column
-    cells = state.values.reshape(-1, 2)
-    old = cells[flat]
-    new = np.stack([moved.samples, moved.sum], axis=1)
-    unread = new < 0
-    if unread.any():
-        new[unread] = old[unread]
-    order, gone = _presence(state, facts)
-    known = state.seen_tick[rows] != NEVER
-    read = Read(facts, rows, record, column, old, new, order, gone, known)
-
-    verdict = np.zeros(len(rows), np.int64)
+    read, flat = _resolved(state, facts)
+    verdict = np.zeros(len(read.rows), np.int64)
     ambiguities: list[Ambiguity] = []
-    if known.any() and not state.start[rows].all():
-        verdict = np.where(known, verdicts(gather(state, read)), 0)
-        state.ended.difference_update(rows.tolist())
+    if read.known.any() and not state.start[read.rows].all():
+        verdict = np.where(read.known, verdicts(gather(state, read)), 0)
+        state.ended.difference_update(read.rows.tolist() if state.ended else ())
     if nothing_removed(read, (verdict == NEW) | (verdict == NEW_FLAGGED)):
         state.surely_absent |= state.absent > 0
     for row in gone_twins(state, read):
         state.ended.add(row)
-        ambiguities.append(Ambiguity(state, row, state.values[row].copy(), was_new=True))
-    resets, surplus = _begin_again(state, read, verdict, ambiguities)
-    _never_fall(state, rows[record], column, old, new)
-    cells[flat] = new
-    began = (old[:, 0] == 0) & (new[:, 0] > 0)
-    state.used[rows] += np.bincount(record, began, len(rows)).astype(np.int16)
+        ambiguities.append(Ambiguity(state, row, state.value(row), was_new=True))
+    surplus = np.zeros((2, len(flat)), np.int64) if verdict.any() else None
+    resets = _begin_again(state, read, verdict, ambiguities, surplus) if surplus is not None else []
+    samples, sums = read.samples - read.old_samples, read.sums - read.old_sums
+    if len(flat) and (samples.min() < 0 or sums.min() < 0):
+        read = _never_fall(state, read, samples, sums)
+    state.samples.reshape(-1)[flat] = read.samples
+    state.sums.reshape(-1)[flat] = read.sums
+    began = read.old_samples == 0
+    if began.any():
+        state.used[read.rows] += np.bincount(read.record, began & (read.samples > 0), len(read.rows)).astype(np.int16)
     window = _windows(state, read)
     _remember(state, read)
     _extremes(state, read)
-    delta = np.maximum(new - old, 0)
-    did = delta.any(axis=1)
+    did = (samples | sums) != 0
     return Work(
         mount=state,
         tick_seconds=facts.tick_seconds,
-        row=rows[record][did],
-        column=column[did],
-        samples=delta[did, 0],
-        sum=delta[did, 1],
-        window_seconds=window[record][did],
-        surplus_samples=surplus[did, 0],
-        surplus_sum=surplus[did, 1],
+        row=read.rows[read.record][did],
+        column=read.column[did],
+        samples=samples[did],
+        sum=sums[did],
+        window_seconds=window[read.record][did],
+        surplus_samples=None if surplus is None else surplus[0][did],
+        surplus_sum=None if surplus is None else surplus[1][did],
         resets=resets,
         ambiguities=ambiguities,
     )
 
 
+def _resolved(state: MountState, facts: Facts) -> tuple[Read, Integers]:
+    """Turn slots and codes into rows and columns; also return where in the flat state each counter is."""
+    moved = facts.moved
+    rows = state.slots[facts.incarnation][moved.slot]
+    record = np.repeat(np.arange(len(rows)), moved.rows)
+    column = state.codes[facts.incarnation][moved.code]
+    flat = rows[record] * len(state.counters) + column
+    old_samples, old_sums = state.samples.reshape(-1)[flat], state.sums.reshape(-1)[flat]
+    samples, sums = moved.samples, moved.sum
+    if len(flat) and (samples.min() < 0 or sums.min() < 0):  # not read: as before
+        samples, sums = np.where(samples < 0, old_samples, samples), np.where(sums < 0, old_sums, sums)
+    order, gone = _presence(state, facts)
+    known = state.seen_tick[rows] != NEVER
+    return Read(facts, rows, record, column, old_samples, old_sums, samples, sums, order, gone, known), flat
+
+
 def _begin_again(
-    state: MountState, read: Read, verdict: Integers, ambiguities: list[Ambiguity]
-) -> tuple[list[int], Integers]:
-    """End the lives that are over, flag what could not be known; return the rows that began again, and the surplus.
+    state: MountState, read: Read, verdict: Integers, ambiguities: list[Ambiguity], surplus: Integers
+) -> list[int]:
+    """End the lives that are over and flag what could not be known; return the rows that began again.
 
     The surplus is the part of what is added that may not be new.
     """
-    facts, moved, column, old, new = read.facts, read.facts.moved, read.column, read.old, read.new
     resets: list[int] = []
-    ends = np.cumsum(moved.rows)
-    surplus = np.zeros_like(new)
+    ends = np.cumsum(read.facts.moved.rows)
     for position in np.flatnonzero(verdict):
         row = int(read.rows[position])
         is_new = verdict[position] in {NEW, NEW_FLAGGED}
-        mine = slice(ends[position] - moved.rows[position], ends[position])
+        mine = slice(ends[position] - read.facts.moved.rows[position], ends[position])
+        both = np.minimum([read.old_samples[mine], read.old_sums[mine]], [read.samples[mine], read.sums[mine]])
         if verdict[position] in {SAME_FLAGGED, NEW_FLAGGED}:
-            amount = state.values[row].copy()
+            amount = state.value(row)
             if not is_new:  # of sums of times, which may fall, only what the larger one covers is in doubt
-                amount[column[mine]] = np.minimum(old[mine], new[mine])
+                amount[read.column[mine]] = both.T
             ambiguities.append(Ambiguity(state, row, amount, was_new=is_new))
         if is_new:
             if verdict[position] == NEW_FLAGGED:
-                surplus[mine] = np.minimum(old[mine], new[mine])
-            old[mine] = 0
+                surplus[:, mine] = both
+            read.old_samples[mine] = read.old_sums[mine] = 0
             state.end_life(row)
             resets.append(row)
-            if not facts.complete:
+            if not read.facts.complete:
                 state.stamp[row] = NEVER  # it stands where it was re-created; a whole read will tell where that is
-    return resets, surplus
+    return resets
 
 
-def _never_fall(state: MountState, row: Integers, column: Integers, old: Integers, new: Integers) -> None:
+def _never_fall(state: MountState, read: Read, samples: Integers, sums: Integers) -> Read:
     """Keep totals from falling where a number fell within what was decided to be one life.
 
     Where a start names the life the larger value is the later one. Elsewhere, a sum of times that fell goes on from
     where it was.
     """
-    fell = new < old
-    if not fell.any():
-        return
-    named = state.start[row] != 0
-    new[fell & named[:, None]] = old[fell & named[:, None]]
-    for at in np.flatnonzero((fell & ~named[:, None]).any(axis=1)):
-        state.carry(int(row[at]), int(column[at]), np.maximum(old[at] - new[at], 0))
+    read = replace(read, samples=read.samples.copy(), sums=read.sums.copy())
+    for at in np.flatnonzero((samples < 0) | (sums < 0)):
+        row = int(read.rows[read.record[at]])
+        if state.start[row]:
+            read.samples[at] = max(read.samples[at], read.old_samples[at])
+            read.sums[at] = max(read.sums[at], read.old_sums[at])
+        else:
+            state.carry(row, int(read.column[at]), -min(int(samples[at]), 0), -min(int(sums[at]), 0))
+    np.maximum(samples, 0, out=samples)
+    np.maximum(sums, 0, out=sums)
+    return read
 
 
 def _presence(state: MountState, facts: Facts) -> tuple[Integers, Integers]:

@@ -30,10 +30,12 @@ class Read:
     """Per counter: the position of its record."""
     column: Integers
     """Per counter."""
-    old: Integers
-    """Per counter: (samples, sum) as the state has them."""
-    new: Integers
-    """Per counter: as they were read; what was not read is as before."""
+    old_samples: Integers
+    """Per counter: as the state has it; 0 where another life begins."""
+    old_sums: Integers
+    samples: Integers
+    """Per counter: as it was read; what was not read is as before."""
+    sums: Integers
     order: Integers
     """All rows shown, in file order."""
     gone: Integers
@@ -101,11 +103,17 @@ def nothing_removed(read: Read, reset: Flags) -> bool:
 def _lower(state: MountState, read: Read) -> Flags:
     """Tell where a number fell: samples, sums of bytes, or a counter that is not there any more."""
     count = len(read.rows)
+    fallen = read.samples < read.old_samples
+    lower_sums = read.sums < read.old_sums
+    if lower_sums.any():
+        fallen |= lower_sums & state.in_bytes[read.column]
+    still_used = read.old_samples > 0
+    if not fallen.any() and np.count_nonzero(still_used) == state.used[read.rows].sum():
+        return np.zeros(count, np.bool_)
     partial = np.zeros(count, np.bool_)
     partial[read.facts.moved.partial] = True
-    fallen = (read.new[:, 0] < read.old[:, 0]) | (state.in_bytes[read.column] & (read.new[:, 1] < read.old[:, 1]))
-    still_used = np.bincount(read.record, read.old[:, 0] > 0, count)
-    lower: Flags = (np.bincount(read.record, fallen, count) > 0) | ((still_used < state.used[read.rows]) & ~partial)
+    lost = np.bincount(read.record, still_used, count) < state.used[read.rows]
+    lower: Flags = (np.bincount(read.record, fallen, count) > 0) | (lost & ~partial)
     return lower
 
 
@@ -137,8 +145,12 @@ def _surely_evicted(state: MountState, read: Read) -> Flags:
 
 def _unmoved(state: MountState, read: Read) -> Flags:
     """Tell which records are sent only because the agent is new: nothing about them changed."""
-    changed = np.bincount(read.record, (read.new != read.old).any(axis=1), len(read.rows)) > 0
-    unmoved: Flags = read.known & ~changed & (read.facts.moved.snapshot == state.snapshot[read.rows])
+    count = len(read.rows)
+    if not read.facts.order_is_full:
+        return np.zeros(count, np.bool_)
+    changed = (read.samples != read.old_samples) | (read.sums != read.old_sums)
+    steady = np.bincount(read.record, changed, count) == 0
+    unmoved: Flags = read.known & steady & (read.facts.moved.snapshot == state.snapshot[read.rows])
     return unmoved
 
 

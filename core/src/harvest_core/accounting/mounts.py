@@ -12,7 +12,7 @@ _FIRST_ROOM = 64
 _NEVER_FIRST = ("stamp", "seen_tick")
 _ZERO_FIRST = (
     *("start", "snapshot", "used", "absent", "least_interval", "most_interval", "value_seq", "value_tick"),
-    *("back_steps", "surely_absent", "is_twin"),
+    *("back_steps", "surely_absent", "is_twin", "samples", "sums"),
 )
 """What a new row's columns hold."""
 
@@ -28,10 +28,11 @@ class MountState:
         """(name, unit) of each column of values."""
         self.in_bytes: NDArray[np.bool_] = np.zeros(0, np.bool_)
         """Which columns count bytes."""
-        self.values: Integers = np.zeros((_FIRST_ROOM, 0, 2), np.int64)
-        """The last (samples, sum) in the present life, by row and column."""
+        self.samples: Integers = np.zeros((_FIRST_ROOM, 0), np.int64)
+        """The last number of samples in the present life, by row and column."""
+        self.sums: Integers = np.zeros((_FIRST_ROOM, 0), np.int64)
         self.closed: dict[int, Integers] = {}
-        """What earlier lives of a row added up to, where there are any."""
+        """What earlier lives of a row added up to, where there are any: (samples, sum) by column."""
         self.start = np.zeros(_FIRST_ROOM, np.int64)
         self.snapshot = np.zeros(_FIRST_ROOM, np.int64)
         self.used = np.zeros(_FIRST_ROOM, np.int16)
@@ -67,6 +68,8 @@ class MountState:
         """Per incarnation: the row of each slot."""
         self.codes: dict[bytes, Integers] = {}
         """Per incarnation: the column of each code."""
+        self._newest_start: dict[bytes, int] = {}
+        """The youngest row of each job whose start was told; made when a server stops telling."""
         self.twins: dict[bytes, list[int]] = {}
         """Rows of ids that were seen several times in one read without a start."""
         self.is_twin = np.zeros(_FIRST_ROOM, np.bool_)
@@ -86,6 +89,9 @@ class MountState:
         counters: Iterable[tuple[int, str, str]],
     ) -> None:
         """Take in dictionary entries: what an incarnation's slots and codes stand for."""
+        names = list(names)
+        if any(not start for _, _, start, _ in names) and self.start.any():
+            self._newest_start = {job: row for row, job in enumerate(self.jobs) if self.start[row]}
         slots = self.slots.setdefault(incarnation, np.zeros(0, np.int64))
         for slot, job, start, rank in names:
             slots = _with_room(slots, slot)
@@ -100,18 +106,37 @@ class MountState:
     def _row(self, job: bytes, start: int, rank: int) -> int:
         key = (job, start, rank)
         row = self.rows.get(key)
-        if row is not None:
-            return row
+        if row is None:
+            row = self.rows[key] = self._switched(job, start, rank)
+        if rank and not start and not self.is_twin[row]:
+            group = self.twins.setdefault(job, [self._row(job, 0, 0)])
+            group.append(row)
+            self.is_twin[group] = True
+        return row
+
+    def _switched(self, job: bytes, start: int, rank: int) -> int:
+        """Return the row of a record whose start is told for the first time, or no more; usually a new one.
+
+        An admin may switch enable_stats_header while records live: that ends none of them.
+        """
+        if start and not rank:
+            row = self.rows.get((job, 0, 0), NEVER)
+            if row != NEVER and not self.start[row] and start <= self.snapshot[row] + self.clock_back:
+                self.start[row] = start
+                return row
+        elif not rank and self._newest_start.get(job, NEVER) != NEVER:
+            row = self._newest_start.pop(job)
+            if not self.absent[row]:
+                self.start[row] = 0
+                return row
+        return self._new_row(job, start)
+
+    def _new_row(self, job: bytes, start: int) -> int:
         row = len(self.jobs)
-        self.rows[key] = row
         self.jobs.append(job)
         if row == len(self.start):
             self._grow()
         self.start[row] = start
-        if rank and not start:
-            group = self.twins.setdefault(job, [self._row(job, 0, 0)])
-            group.append(row)
-            self.is_twin[group] = True
         return row
 
     def _column(self, name: str, unit: str) -> int:
@@ -119,19 +144,18 @@ class MountState:
         if key not in self.counters:
             self.counters[key] = len(self.counters)
             self.in_bytes = np.append(self.in_bytes, unit == "bytes")
-            wider = np.zeros((len(self.values), len(self.counters), 2), np.int64)
-            wider[:, :-1] = self.values
-            self.values = wider
+            for name_of in ("samples", "sums"):
+                numbers = getattr(self, name_of)
+                setattr(self, name_of, np.pad(numbers, ((0, 0), (0, 1))))
             for row, earlier in self.closed.items():
                 self.closed[row] = np.vstack([earlier, np.zeros((1, 2), np.int64)])
         return self.counters[key]
 
     def _grow(self) -> None:
         room = len(self.start) // 2  # half as much again: a doubling would waste memory where there is much of it
-        self.values = np.concatenate([self.values, np.zeros((room, *self.values.shape[1:]), np.int64)])
         for name in _ZERO_FIRST:
             numbers = getattr(self, name)
-            setattr(self, name, np.concatenate([numbers, np.zeros(room, numbers.dtype)]))
+            setattr(self, name, np.concatenate([numbers, np.zeros((room, *numbers.shape[1:]), numbers.dtype)]))
         for name in _NEVER_FIRST:
             setattr(self, name, np.concatenate([getattr(self, name), np.full(room, NEVER, np.int64)]))
 
@@ -144,24 +168,26 @@ class MountState:
 
     def end_life(self, row: int) -> None:
         """Add a row's present life to its earlier ones; what comes next starts from zero."""
-        earlier = self.closed.get(row)
-        self.closed[row] = self.values[row].copy() if earlier is None else earlier + self.values[row]
-        self.values[row] = 0
+        self.closed[row] = self.total(row)
+        self.samples[row] = self.sums[row] = 0
         self.used[row] = 0
         for key in [key for key in self.histograms if key[0] == row] if self.histograms else ():
             _, column, power = key
             total = (self.jobs[row], column, power)
             self.closed_histograms[total] = self.closed_histograms.get(total, 0) + self.histograms.pop(key)
 
-    def carry(self, row: int, column: int, amount: Integers) -> None:
+    def carry(self, row: int, column: int, samples: int, total: int) -> None:
         """Add to what a row's earlier lives count for one column."""
-        self.closed.setdefault(row, np.zeros_like(self.values[row]))[column] += amount
+        self.closed.setdefault(row, np.zeros((len(self.counters), 2), np.int64))[column] += (samples, total)
+
+    def value(self, row: int) -> Integers:
+        """Return a row's present life, (samples, sum) by column."""
+        return np.stack([self.samples[row], self.sums[row]], axis=1)
 
     def total(self, row: int) -> Integers:
         """Return what a row's lives add up to, (samples, sum) by column."""
         earlier = self.closed.get(row)
-        present: Integers = self.values[row]
-        return present if earlier is None else present + earlier
+        return self.value(row) if earlier is None else self.value(row) + earlier
 
 
 def _with_room(numbers: Integers, index: int) -> Integers:

@@ -40,14 +40,16 @@ class Sweeps:
         sweep = self._open.setdefault(work.tick_seconds, _OpenSweep())
         sweep.reported.add(target)
         names = list(work.mount.counters)
-        columns = (work.row, work.column, work.samples - work.surplus_samples, work.sum - work.surplus_sum)
-        for row, column, samples, total, window in zip(
+        samples = work.samples if work.surplus_samples is None else work.samples - work.surplus_samples
+        sums = work.sum if work.surplus_sum is None else work.sum - work.surplus_sum
+        columns = (work.row, work.column, samples, sums)
+        for row, column, count, total, window in zip(
             *(numbers.tolist() for numbers in (*columns, work.window_seconds)), strict=True
         ):
             if window > 0:
                 key = (target, work.mount.jobs[row], *names[column])
                 before = sweep.rates.get(key, (0.0, 0.0))
-                sweep.rates[key] = (before[0] + samples / window, before[1] + total / window)
+                sweep.rates[key] = (before[0] + count / window, before[1] + total / window)
 
     def close(self, now_seconds: float, expected: frozenset[str]) -> list[ClosedSweep]:
         """Close, oldest first, every sweep that all expected have reported, or that is past its deadline."""

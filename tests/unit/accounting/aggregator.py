@@ -1,0 +1,82 @@
+"""The accounting's side of the tests: what messages add up to, and what could not be known."""
+
+import pickle
+from dataclasses import dataclass, field
+
+from harvest.v1.stream_pb2 import Batch
+from harvest_core.accounting.apply import Stay, Work, apply
+from harvest_core.accounting.mounts import MountState
+from harvest_core.accounting.totals import JobWork, job_totals
+from harvest_core.accounting.wire import joined, read
+from harvest_core.facts import Facts
+from harvest_core.wire import write
+from unit.accounting.printed import DATA
+
+SAME, NEW = "same", "new"
+
+Sweep = list[bytes]
+"""The messages of one read."""
+Flag = tuple[str, tuple[int, int], str]
+"""(job, (samples, bytes) in doubt, what was decided)."""
+
+
+def encoded(facts: Facts, *, last: bool = True) -> bytes:
+    """Return facts as they cross the wire."""
+    message = Batch()
+    write(message, facts, last_of_target=last, last_of_sweep=last)
+    return message.SerializeToString()
+
+
+def decoded(sweep: Sweep) -> Facts:
+    """Return what the messages of a read say."""
+    return joined([read(Batch.FromString(message)) for message in sweep])
+
+
+@dataclass(slots=True)
+class Aggregator:
+    """The accounting of one kind of target, and what it said."""
+
+    stays: dict[tuple[str, str, str], Stay] = field(default_factory=dict)
+    flags: list[Flag] = field(default_factory=list)
+    unseen_seconds: int = 0
+    incomplete_jobs: set[str] = field(default_factory=set)
+
+    def take(self, sweep: Sweep) -> Work:
+        """Apply the messages of one read."""
+        facts = decoded(sweep)
+        stay = self.stays.setdefault((facts.target, facts.mount.server, facts.mount.boot_id), Stay())
+        work = apply(stay, facts)
+        for flag in work.ambiguities:
+            names = [_plain(name, unit) for name, unit in flag.mount.counters]
+            samples, amount = flag.amount[names.index(DATA)].tolist()
+            said = NEW if flag.was_new else SAME
+            self.flags.append((flag.mount.jobs[flag.row].decode("latin-1"), (samples, amount), said))
+        self.unseen_seconds += work.unseen_seconds
+        self.incomplete_jobs |= {name.decode("latin-1") for name in work.incomplete_jobs}
+        return work
+
+    def job(self, name: str) -> JobWork:
+        """Return all that one job did."""
+        return job_totals(self.stays.values())[name.encode("latin-1")]
+
+    def total(self, name: str, counter: str = DATA) -> tuple[int, int]:
+        """Return (samples, sum) of one counter of one job."""
+        found = [total for (n, unit), total in self.job(name).counters.items() if _plain(n, unit) == counter or n == counter]
+        return found[0] if found else (0, 0)
+
+    def state(self) -> MountState:
+        """Return the state of the only stay's last mount."""
+        [stay] = self.stays.values()
+        return stay.mounts[-1][1]
+
+    def backup(self) -> bytes:
+        """Return what is durable."""
+        return pickle.dumps(self.stays)
+
+    def restore(self, backup: bytes) -> None:
+        """Go on from an older state."""
+        self.stays = pickle.loads(backup)  # noqa: S301 - our own bytes of a moment ago
+
+
+def _plain(name: str, unit: str) -> str:
+    return DATA if unit == "bytes" and name in {"write", "write_bytes"} else name
