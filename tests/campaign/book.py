@@ -7,7 +7,6 @@ import numpy as np
 
 from harvest_core.accounting.apply import Stay
 from harvest_core.accounting.mounts import Integers, MountState
-from harvest_sim.lives import EndReason
 from harvest_sim.truth import Truth
 
 if TYPE_CHECKING:
@@ -80,6 +79,7 @@ class Book:
                 before not in {None, life}
                 and row not in known
                 and page
+                and row in page.lives
                 and _left_no_trace(page, row_lives, state, done, truth)
             ):
                 lost = np.minimum(page.values[row], _padded(state.value(row), page.values[row]))
@@ -108,13 +108,14 @@ class Book:
 def _left_no_trace(page: Page, lives: dict[int, int], state: MountState, done: "Applied", truth: Truth) -> bool:
     """Tell by the truth whether a clear between two whole reads could not be seen by any reader.
 
-    Every record that was there is back, or was evicted by age; in the old order; and none of those that began again
-    shows less than before.
+    Every record that was there is back, or was idle long enough to be evicted by now; in the old order; and none of
+    those that began again shows less than before.
     """
     if not done.facts.complete or page.seq != (done.facts.incarnation, done.facts.seq - 1):
         return False
     for row, life in page.lives.items():
-        if row not in lives and truth.lives[life].end_reason is not EndReason.EVICTED:
+        idle = done.facts.tick_seconds - truth.lives[life].journal[-1].at_ns / 1e9
+        if row not in lives and idle < (done.facts.cleanup_interval_seconds or 0):
             return False
         if row in lives and lives[row] != life:
             before = page.values[row]

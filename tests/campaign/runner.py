@@ -90,7 +90,10 @@ def problem(plan: Plan, outcome: Outcome) -> str:
 def play(seed: int) -> tuple[Plan, Outcome]:
     """Play the history of a seed."""
     plan = make_plan(seed)
-    return plan, History(plan).play()
+    try:
+        return plan, History(plan).play()
+    except Exception as error:  # a crash is a failure of this history, whatever it is
+        raise RuntimeError(f"seed {seed} crashed") from error
 
 
 def run(seeds: Iterable[int], *, show: bool = False) -> Campaign:

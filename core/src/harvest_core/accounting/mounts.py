@@ -68,8 +68,8 @@ class MountState:
         """Per incarnation: the row of each slot."""
         self.codes: dict[bytes, Integers] = {}
         """Per incarnation: the column of each code."""
-        self._newest_start: dict[bytes, int] = {}
-        """The youngest row of each job whose start was told; made when a server stops telling."""
+        self._newest_started: dict[bytes, int] = {}
+        """The youngest row of each job whose start was told; made while a server stops telling."""
         self.twins: dict[bytes, list[int]] = {}
         """Rows of ids that were seen several times in one read without a start."""
         self.is_twin = np.zeros(_FIRST_ROOM, np.bool_)
@@ -90,8 +90,9 @@ class MountState:
     ) -> None:
         """Take in dictionary entries: what an incarnation's slots and codes stand for."""
         names = list(names)
+        self._newest_started = {}
         if any(not start for _, _, start, _ in names) and self.start.any():
-            self._newest_start = {job: row for row, job in enumerate(self.jobs) if self.start[row]}
+            self._newest_started = {job: row for row, job in enumerate(self.jobs) if self.start[row]}
         slots = self.slots.setdefault(incarnation, np.zeros(0, np.int64))
         for slot, job, start, rank in names:
             slots = _with_room(slots, slot)
@@ -105,31 +106,28 @@ class MountState:
 
     def _row(self, job: bytes, start: int, rank: int) -> int:
         key = (job, start, rank)
-        row = self.rows.get(key)
+        row = self._switched(job, start) if not rank else None
         if row is None:
-            row = self.rows[key] = self._switched(job, start, rank)
+            row = self.rows.get(key)
+        self.rows[key] = row = self._new_row(job, start) if row is None else row
         if rank and not start and not self.is_twin[row]:
             group = self.twins.setdefault(job, [self._row(job, 0, 0)])
             group.append(row)
             self.is_twin[group] = True
         return row
 
-    def _switched(self, job: bytes, start: int, rank: int) -> int:
-        """Return the row of a record whose start is told for the first time, or no more; usually a new one.
+    def _switched(self, job: bytes, start: int) -> int | None:
+        """Return the row of a record whose start is told for the first time, or no more.
 
         An admin may switch enable_stats_header while records live: that ends none of them.
         """
-        if start and not rank:
-            row = self.rows.get((job, 0, 0), NEVER)
-            if row != NEVER and not self.start[row] and start <= self.snapshot[row] + self.clock_back:
-                self.start[row] = start
-                return row
-        elif not rank and self._newest_start.get(job, NEVER) != NEVER:
-            row = self._newest_start.pop(job)
-            if not self.absent[row]:
-                self.start[row] = 0
-                return row
-        return self._new_row(job, start)
+        row = self.rows.get((job, 0, 0)) if start else self._newest_started.get(job)
+        if row is None or self.absent[row]:
+            return None
+        if start and (self.start[row] or start > self.snapshot[row] + self.clock_back):
+            return None
+        self.start[row] = start
+        return row
 
     def _new_row(self, job: bytes, start: int) -> int:
         row = len(self.jobs)
