@@ -7,6 +7,7 @@ import numpy as np
 
 from harvest_core.accounting.apply import Stay
 from harvest_core.accounting.mounts import Integers, MountState
+from harvest_sim.lives import EndReason
 from harvest_sim.truth import Truth
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ StayKey = tuple[str, str, str]
 """(target, server, boot id)."""
 Place = tuple[StayKey, int]
 """One mount of a stay."""
+_ALL_AT_ONCE = {EndReason.CLEARED, EndReason.UNMOUNTED}
+"""Ends that no idle time announces. An unmount shows by its instance, unless last_rcvd was deleted and it is the same."""
 
 
 @dataclass(slots=True)
@@ -39,7 +42,6 @@ class Page:
     lives: dict[int, int]
     """By row."""
     values: dict[int, Integers]
-    seq: tuple[bytes, int]
 
 
 @dataclass(slots=True)
@@ -80,16 +82,17 @@ class Book:
                 and row not in known
                 and page
                 and row in page.lives
+                and not state.is_twin[row]
+                and truth.lives[page.lives[row]].end_reason in _ALL_AT_ONCE
                 and _left_no_trace(page, row_lives, state, done, truth)
             ):
                 lost = np.minimum(page.values[row], _padded(state.value(row), page.values[row]))
                 self.invisible.append(_amounts(kind, state, row, lost))
             self.row_life[*place, row] = life
         if done.facts.complete or page is None:
-            page = self.pages[place] = Page({}, {}, (b"", 0))
+            page = self.pages[place] = Page({}, {})
         page.lives |= row_lives  # of a read that was cut short: what it showed
         page.values |= {row: state.value(row) for row in row_lives}
-        page.seq = (done.facts.incarnation, done.facts.seq)
         for life in lives.values():
             self.life_last[life] = self.applied
 
@@ -111,7 +114,7 @@ def _left_no_trace(page: Page, lives: dict[int, int], state: MountState, done: "
     Every record that was there is back, or was idle long enough to be evicted by now; in the old order; and none of
     those that began again shows less than before.
     """
-    if not done.facts.complete or page.seq != (done.facts.incarnation, done.facts.seq - 1):
+    if not done.facts.complete:
         return False
     for row, life in page.lives.items():
         idle = done.facts.tick_seconds - truth.lives[life].journal[-1].at_ns / 1e9

@@ -11,6 +11,7 @@ from campaign.world import World
 from harvest_core.accounting.sweeps import Sweeps
 from harvest_core.accounting.totals import job_totals
 from harvest_sim.lives import EndReason
+from harvest_sim.truth import TotalKey
 
 
 @dataclass(slots=True)
@@ -143,22 +144,21 @@ class History:
         """Return published rates that are negative, or above what was really done at any tick until then."""
         shift = 400_000  # what happens while a file is read has the time of the sweep and a little more
         ticks = [tick * PERIOD * 10**9 + shift for tick in range(self.plan.ticks + 3)]
-        keys: defaultdict[bytes, set[bytes]] = defaultdict(set)
+        readable: defaultdict[bytes, set[bytes]] = defaultdict(set)
         for life in self.world.site.truth.lives:
-            keys[life.key].add(life.readable_key)
-        most: dict[tuple[str, bytes, str, str], tuple[float, float]] = {}
+            readable[life.key].add(life.readable_key)
+        most: dict[TotalKey, tuple[float, float]] = {}
         highest: list[dict[tuple[str, bytes, str, str], tuple[float, float]]] = [{}]
         for work in self.world.site.truth.work_per_tick(ticks):
-            done: Totals = {}
             for key, amount in work.items():
-                for job in keys[key.key]:
+                old = most.get(key, (0.0, 0.0))
+                most[key] = (max(old[0], amount.samples / PERIOD), max(old[1], amount.total / PERIOD))
+            bounds: defaultdict[tuple[str, bytes, str, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+            for key, rate in most.items():  # ids that print alike have one rate: at most all of theirs together
+                for job in readable[key.key]:
                     name = (key.kind.name, job, key.op, key.unit)
-                    before = done.get(name, (0, 0))
-                    done[name] = (before[0] + amount.samples, before[1] + amount.total)
-            for name, (samples, total) in done.items():
-                old = most.get(name, (0.0, 0.0))
-                most[name] = (max(old[0], samples / PERIOD), max(old[1], total / PERIOD))
-            highest.append(dict(most))
+                    bounds[name] = (bounds[name][0] + rate[0], bounds[name][1] + rate[1])
+            highest.append(bounds)
         wrong = []
         for tick, rates in self.rates:
             for (target, job, counter, unit), rate in rates.items():

@@ -154,7 +154,7 @@ def _life_of(job: bytes, rng: random.Random, ticks: int, cleanup: int, *, kind: 
         if habit == "edge" and kind != "calm":
             at += cleanup * rng.uniform(0.9, 1.6)
         elif habit in {"bursts", "equal"} and rng.random() < 0.4:
-            at += cleanup * rng.uniform(2.2, 3.0)
+            at += cleanup * rng.uniform(2.2, 3.0) + PERIOD  # the oldest servers evict after up to two intervals
         elif habit == "steady":
             at += rng.uniform(1, 15)
         else:

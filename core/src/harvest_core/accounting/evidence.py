@@ -146,7 +146,7 @@ def _surely_evicted(state: MountState, read: Read) -> Flags:
 def _unmoved(state: MountState, read: Read) -> Flags:
     """Tell which records are sent only because the agent is new: nothing about them changed."""
     count = len(read.rows)
-    if not read.facts.order_is_full:
+    if read.facts.complete and not read.facts.order_is_full:
         return np.zeros(count, np.bool_)
     changed = (read.samples != read.old_samples) | (read.sums != read.old_sums)
     steady = np.bincount(read.record, changed, count) == 0
