@@ -5,5 +5,5 @@ cd "$(dirname "$0")/.."
 . tools/uv.sh
 need_uv
 "$uv" pip compile -q --group dev --universal --python-version 3.11 --generate-hashes \
-  --no-emit-index-url --no-emit-find-links --no-header --no-annotate "$@" -o requirements/dev.txt \
-  pyproject.toml proto/pyproject.toml core/pyproject.toml --extra accounting
+  --no-emit-index-url --no-emit-find-links --no-header --no-annotate --no-emit-package harvest-core "$@" -o requirements/dev.txt \
+  pyproject.toml proto/pyproject.toml core/pyproject.toml pki/pyproject.toml site/pyproject.toml --extra accounting

@@ -20,7 +20,7 @@ StayKey = tuple[str, str, str]
 Place = tuple[StayKey, int]
 """One mount of a stay."""
 _ALL_AT_ONCE = {EndReason.CLEARED, EndReason.UNMOUNTED}
-"""Ends that no idle time announces. An unmount shows by its instance, unless last_rcvd was deleted and it is the same."""
+"""Ends that no idle time announces; an unmount shows by its instance, unless that is the same without last_rcvd."""
 
 
 @dataclass(slots=True)

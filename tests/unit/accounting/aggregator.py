@@ -61,7 +61,9 @@ class Aggregator:
 
     def total(self, name: str, counter: str = DATA) -> tuple[int, int]:
         """Return (samples, sum) of one counter of one job."""
-        found = [total for (n, unit), total in self.job(name).counters.items() if _plain(n, unit) == counter or n == counter]
+        found = [
+            total for (n, unit), total in self.job(name).counters.items() if _plain(n, unit) == counter or n == counter
+        ]
         return found[0] if found else (0, 0)
 
     def state(self) -> MountState:

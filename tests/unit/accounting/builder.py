@@ -187,9 +187,12 @@ def _pieces(records: list[bytes], *, cut: bool) -> Callable[[memoryview], int]:
             raise OSError(5, "cut")
 
     rest = texts()
+    left = b""
 
     def read_into(view: memoryview) -> int:
-        piece = next(rest, b"")
+        nonlocal left
+        piece = left or next(rest, b"")
+        piece, left = piece[: len(view)], piece[len(view) :]
         view[: len(piece)] = piece
         return len(piece)
 

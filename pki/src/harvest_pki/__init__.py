@@ -1,0 +1,1 @@
+"""The site's certificate authority, its certificates, and who they speak for."""

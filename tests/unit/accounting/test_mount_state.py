@@ -1,0 +1,96 @@
+"""The columns of a mount's state."""
+
+import numpy as np
+
+from harvest_core.accounting.mounts import MountState
+from unit.accounting.builder import Target
+from unit.accounting.printed import job
+
+MANY = 150
+
+
+def columns_by_row(state: MountState) -> dict[str, int]:
+    """Return the columns that have a place for every row, with their length."""
+    fresh = MountState()
+    room = len(fresh.start)
+    return {
+        name: len(getattr(state, name))
+        for name, numbers in vars(fresh).items()
+        if isinstance(numbers, np.ndarray) and numbers.shape[:1] == (room,)
+    }
+
+
+def test_all_columns_grow_alike() -> None:
+    state = MountState()
+    state.learn(b"one", [(n, b"job %d" % n, 0, 0) for n in range(MANY)], [(0, "open", "reqs")])
+
+    lengths = columns_by_row(state)
+    assert {"start", "snapshot", "stamp", "absent", "seen_tick"} <= lengths.keys()
+    assert len(set(lengths.values())) == 1
+    assert lengths["start"] >= MANY
+
+
+def test_new_rows_are_as_blank_as_the_first() -> None:
+    state, fresh = MountState(), MountState()
+    state.learn(b"one", [(n, b"job %d" % n, 0, 0) for n in range(MANY)], ())
+
+    for name in columns_by_row(state):
+        assert (getattr(state, name)[-1] == getattr(fresh, name)[-1]).all(), name
+
+
+def test_growing_changes_no_value() -> None:
+    target = Target("2.12.9")
+    target.read(20, *[job(f"j{n}", n + 1, 10 * n, 10) for n in range(60)])
+    target.read(40, *[job(f"j{n}", n + 1, 10 * n, 10) for n in range(MANY)])
+    target.read(60, *[job(f"j{n}", n + 2, 10 * n + 1, 50, punch=n) for n in range(MANY)])
+
+    assert [target.total(f"j{n}") for n in range(MANY)] == [(n + 2, 10 * n + 1) for n in range(MANY)]
+    assert target.total("j7", "punch") == (7, 0)
+    assert target.flags == []
+
+
+def test_a_new_counter_changes_no_value_of_lives_that_are_over() -> None:
+    def foreign(text: bytes) -> bytes:
+        return text + b"  quantum_leap:    { samples:           3, unit:  reqs }\n"
+
+    target = Target("2.12.9")
+    target.read(20, job("a", 5, 500, 10))
+    target.read(40, job("a", 2, 200, 30))
+    target.read(60, job("a", 3, 300, 50, edited=foreign))
+    target.read(80, job("a", 1, 100, 70))
+
+    assert target.total("a") == (9, 900)
+    assert target.total("a", "quantum_leap") == (3, 0)
+
+
+def test_rows_are_one_per_id_start_and_rank_whatever_the_incarnation() -> None:
+    state = MountState()
+    names = [(0, b"a", 0, 0), (1, b"c", 7, 0), (2, b"b", 0, 0), (3, b"b", 0, 1)]
+    for incarnation in (b"one", b"two"):
+        state.learn(incarnation, names, ())
+
+    assert state.slots[b"one"][:4].tolist() == state.slots[b"two"][:4].tolist()
+    assert len(state.jobs) == len({int(row) for row in state.slots[b"one"][:4]})
+    assert state.twins == {b"b": [int(state.slots[b"one"][2]), int(state.slots[b"one"][3])]}
+
+
+def test_a_total_never_falls() -> None:
+    rng = np.random.default_rng(1)
+    target = Target("2.14.0")
+    before = dict.fromkeys(("data", "punch"), (0, 0))
+    for tick in range(20, 4000, 20):
+        samples, amount, usecs = (int(n) for n in rng.integers(1, 1000, 3))
+        target.read(tick, job("a", samples, amount, tick - 5, punch=(samples, usecs)), cut=bool(rng.integers(2)))
+        for counter, old in before.items():
+            total = target.total("a", counter)
+            assert total[0] >= old[0]
+            assert total[1] >= old[1]
+            before[counter] = total
+
+
+def test_what_the_clock_was_set_back_by_adds_up() -> None:
+    state = MountState()
+    for wall, uptime in ((100, 10), (120, 30), (90, 50), (170, 70), (185, 90)):
+        state.watch_clock(wall, uptime)
+
+    assert state.clock_back == 50 + 5

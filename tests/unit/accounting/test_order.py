@@ -1,0 +1,115 @@
+"""What the order of a file tells about creation, on its own."""
+
+import numpy as np
+
+from harvest_core.accounting.mounts import NEVER, Integers, MountState
+from harvest_core.accounting.order import follow_order, open_order, restamp
+
+
+def state_of(count: int) -> MountState:
+    state = MountState()
+    state.learn(b"one", [(slot, b"job %d" % slot, 0, 0) for slot in range(count)], ())
+    return state
+
+
+def rows(*numbers: int) -> Integers:
+    return np.array(numbers, np.int64)
+
+
+def stamps(state: MountState, *numbers: int) -> list[int]:
+    return [int(stamp) for stamp in state.stamp[rows(*numbers)]]
+
+
+def said(state: MountState, order: Integers, *, sure: bool) -> tuple[list[bool], list[bool]]:
+    """Return what is re-created and what was kept, by place, if all have moved."""
+    found = follow_order(state, order, order, sure=np.full(len(order), sure))
+    return found.recreated.tolist(), found.kept.tolist()
+
+
+def test_stamps_grow_along_the_first_order() -> None:
+    state = state_of(3)
+    restamp(state, rows(2, 0, 1))
+
+    assert stamps(state, 2, 0, 1) == [0, 1, 2]
+
+
+def test_stamps_stay_while_the_order_does_and_new_ones_are_younger() -> None:
+    state = state_of(4)
+    restamp(state, rows(0, 1, 2))
+    restamp(state, rows(0, 2, 3))
+
+    before = stamps(state, 0, 1, 2)
+    assert before == [0, 1, 2]
+    assert stamps(state, 3)[0] > max(before)
+
+
+def test_stamps_of_what_stands_behind_its_follower_are_new() -> None:
+    state = state_of(3)
+    restamp(state, rows(0, 1, 2))
+    restamp(state, rows(1, 2, 0))
+
+    assert stamps(state, 1, 2) == [1, 2]
+    assert stamps(state, 0)[0] > 2
+
+
+def test_stamps_of_one_that_a_read_had_missed_are_those_of_its_predecessor() -> None:
+    """So that nothing is concluded from the order of these two."""
+    state = state_of(3)
+    restamp(state, rows(0, 2))
+    restamp(state, rows(0, 1, 2))
+
+    assert stamps(state, 0, 1, 2) == [0, 0, 1]
+    assert said(state, rows(1, 0, 2), sure=True)[0] == [False, False, False]
+
+
+def test_behind_a_former_follower_is_recreated_and_before_a_sure_one_is_kept() -> None:
+    state = state_of(3)
+    restamp(state, rows(0, 1, 2))
+
+    assert said(state, rows(1, 0, 2), sure=True) == ([False, True, False], [True, False, False])
+    assert said(state, rows(0, 1, 2), sure=True) == ([False] * 3, [True, True, False])
+
+
+def test_a_follower_that_is_not_sure_proves_nothing() -> None:
+    state = state_of(3)
+    restamp(state, rows(0, 1, 2))
+
+    assert said(state, rows(0, 1, 2), sure=False) == ([False] * 3, [False] * 3)
+
+
+def test_a_follower_that_did_not_move_is_sure() -> None:
+    state = state_of(2)
+    restamp(state, rows(0, 1))
+
+    found = follow_order(state, rows(0, 1), rows(0), sure=np.array([False]))
+
+    assert found.kept.tolist() == [True]
+
+
+def test_records_that_are_not_shown_or_print_alike_tell_nothing() -> None:
+    state = state_of(2)
+    state.learn(b"one", [(2, b"x?", 0, 0), (3, b"x?", 0, 1)], ())
+    restamp(state, rows(0, 2, 3))
+
+    assert said(state, rows(3, 2, 0), sure=True) == ([False] * 3, [False] * 3)
+    found = follow_order(state, rows(0), rows(1), sure=np.array([True]))
+    assert (found.recreated.tolist(), found.kept.tolist()) == ([False], [False])
+
+
+def test_an_empty_file_tells_nothing_and_keeps_the_stamps() -> None:
+    state = state_of(2)
+    restamp(state, rows(0, 1))
+    restamp(state, rows())
+
+    assert stamps(state, 0, 1) == [0, 1]
+    assert follow_order(state, rows(), rows(), sure=np.zeros(0, np.bool_)).kept.tolist() == []
+    assert open_order(2).kept.tolist() == open_order(2).recreated.tolist() == [False, False]
+    assert NEVER < 0
+
+
+def test_a_follower_of_the_same_stamp_proves_nothing() -> None:
+    state = state_of(3)
+    restamp(state, rows(0, 2))
+    restamp(state, rows(0, 1, 2))
+
+    assert said(state, rows(0, 1), sure=True) == ([False, False], [False, False])
