@@ -69,6 +69,37 @@ def test_nothing_goes_across_a_fall_of_any_record() -> None:
     assert stays_whole(reads)
 
 
+def merged_total(target: Target, counter: str = "data") -> tuple[int, int]:
+    target.merge_spool()
+    target.deliver()
+    return target.total("a", counter)
+
+
+def test_nothing_goes_across_a_fall_of_bytes_while_samples_rise() -> None:
+    target = Target()
+    for tick, samples, amount in ((20, 5, 500), (40, 9, 900), (60, 10, 200), (80, 12, 1000)):
+        target.hold(tick, job("a", samples, amount, tick - 5))
+
+    assert merged_total(target) == (9 + 12, 900 + 1000)
+
+
+def test_nothing_goes_for_a_value_that_was_not_read() -> None:
+    target = Target("2.14.0")
+    for tick, samples in ((20, 5), (40, 6), (60, 7)):
+        target.hold(tick, job("a", samples, 100 * samples, tick - 5))
+    target.hold(80, job("a", 8, 800, 75, edited=lambda text: text.replace(b"sum:%16d" % 800, b"sum:-800")))
+
+    assert merged_total(target) == (8, 700)
+
+
+def test_nothing_goes_across_a_fall_of_usecs() -> None:
+    target = Target("2.14.0")
+    for tick, usecs in ((20, 100), (40, 300), (60, 50), (80, 60), (100, 70)):
+        target.hold(tick, job("a", tick, tick, tick - 5, punch=(tick, usecs)))
+
+    assert merged_total(target, "punch") == (100, 300 + 20)
+
+
 def test_nothing_goes_across_a_gap_a_cut_a_mount_or_a_directory_that_was_gone() -> None:
     gap = Target()
     reads = busy(gap, 20)

@@ -43,6 +43,16 @@ def test_stamps_stay_while_the_order_does_and_new_ones_are_younger() -> None:
     assert stamps(state, 3)[0] > max(before)
 
 
+def test_stamps_of_new_ones_are_younger_than_all_that_were_ever_given() -> None:
+    state = state_of(9)
+    restamp(state, rows(0, 1, 2, 3, 4))
+    restamp(state, rows(0, 1, 2, 3, 4, 5))
+    restamp(state, rows(0, 6))
+
+    given = stamps(state, *range(7))
+    assert given == sorted(set(given))
+
+
 def test_stamps_of_what_stands_behind_its_follower_are_new() -> None:
     state = state_of(3)
     restamp(state, rows(0, 1, 2))

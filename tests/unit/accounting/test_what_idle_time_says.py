@@ -43,6 +43,17 @@ def test_open_and_idle_as_long_as_the_interval_is_flagged_as_a_new_life_if_it_wa
     assert target.flags == [("a", (5, 500), NEW)]
 
 
+def test_open_and_idle_as_long_as_the_interval_is_flagged_as_a_new_life_after_a_sweep_without_a_read() -> None:
+    target = Target(IN_ORDER)
+    target.read(20, job("a", 5, 500, 10))
+    target.skip_read()
+
+    target.read(620, job("a", 6, 600, 609))
+
+    assert target.total("a") == (11, 1100)
+    assert target.flags == [("a", (5, 500), NEW)]
+
+
 def test_open_and_idle_for_less_than_the_interval_less_a_second_is_the_same_life() -> None:
     target = idle_for(598)
 
@@ -156,6 +167,19 @@ def test_open_and_idle_for_two_intervals_to_the_second_is_not_certain_yet() -> N
     target.read(1210, job("a", 5, 500, 10))
 
     target.read(1230, job("a", 6, 600, 1220))
+
+    assert target.total("a") == (6, 600)
+    assert target.flags == [("a", (5, 500), SAME)]
+
+
+def test_open_and_idle_for_two_intervals_is_not_certain_where_the_interval_was_larger_meanwhile() -> None:
+    target = Target("2.7.0")
+    target.read(20, job("a", 5, 500, 10))
+    target.interval = 2000
+    target.read(1220, job("a", 5, 500, 10))
+    target.interval = 600
+
+    target.read(1240, job("a", 6, 600, 1230))
 
     assert target.total("a") == (6, 600)
     assert target.flags == [("a", (5, 500), SAME)]

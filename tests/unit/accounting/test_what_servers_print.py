@@ -53,6 +53,21 @@ def test_a_negative_or_saturated_sum_is_left_out_and_goes_on_at_its_next_good_va
     assert target.flags == []
 
 
+def test_a_negative_number_of_samples_is_left_out_and_goes_on_at_its_next_good_value() -> None:
+    def spoilt(text: bytes) -> bytes:
+        return text.replace(b"samples:%12d, unit: bytes" % 6, b"samples:%12d, unit: bytes" % -6)
+
+    target = Target(NO_START)
+    target.read(20, job("a", 5, 500, 10, punch=2))
+    target.read(40, job("a", 6, 600, 30, punch=3, edited=spoilt))
+    assert (target.total("a"), target.total("a", "punch")) == ((5, 600), (3, 0))
+
+    target.read(60, job("a", 7, 700, 50, punch=3))
+
+    assert target.total("a") == (7, 700)
+    assert target.flags == []
+
+
 def test_a_foreign_op_disturbs_no_other_and_counts_on_its_own() -> None:
     def with_foreign(count: int) -> Callable[[bytes], bytes]:
         return lambda text: text + b"  quantum_leap:    { samples: %11d, unit:  reqs }\n" % count

@@ -110,6 +110,7 @@ class MountState:
         if row is None:
             row = self.rows.get(key)
         self.rows[key] = row = self._new_row(job, start) if row is None else row
+        self.start[row] = start  # told no more, it names no life any more
         if rank and not start and not self.is_twin[row]:
             group = self.twins.setdefault(job, [self._row(job, 0, 0)])
             group.append(row)
@@ -126,7 +127,6 @@ class MountState:
             return None
         if start and (self.start[row] or start > self.snapshot[row] + self.clock_back):
             return None
-        self.start[row] = start
         return row
 
     def _new_row(self, job: bytes, start: int) -> int:
