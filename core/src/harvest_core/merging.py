@@ -38,7 +38,7 @@ def merged(reads: Sequence[Facts]) -> list[Facts]:
             _settle(last, kept)
         for slot, value in values[number].items():
             before = last.get(slot)
-            if before is not None and calm and _same_life(before, value, facts):
+            if before is not None and calm and _same_life(before, value, reads[before.read : number + 1]):
                 value.since = before.since or reads[before.read].seq
                 if before.since:  # neither the first nor the last of its stretch: it can go
                     value.extremes = {**before.extremes, **value.extremes}
@@ -99,9 +99,11 @@ def _fell(before: _Value, value: _Value) -> bool:
     )
 
 
-def _same_life(before: _Value, value: _Value, facts: Facts) -> bool:
-    interval = facts.cleanup_interval_seconds
-    return interval is not None and 0 <= value.snapshot - before.snapshot < (max(interval, 1) - 1) * _NSECS
+def _same_life(before: _Value, value: _Value, reads: Sequence[Facts]) -> bool:
+    """Tell whether the record cannot have been idle long enough to be evicted, by any interval since."""
+    intervals = [facts.cleanup_interval_seconds for facts in reads]
+    least = min((1 if interval is None else max(interval, 1) for interval in intervals), default=1)
+    return 0 <= value.snapshot - before.snapshot < (least - 1) * _NSECS
 
 
 def _rebuilt(facts: Facts, values: list[_Value]) -> Facts:

@@ -10,7 +10,7 @@ import numpy as np
 
 from harvest_core.accounting.evidence import NSECS, Read, gather, gone_twins, interval_seconds, nothing_removed
 from harvest_core.accounting.lives import NEW, NEW_FLAGGED, SAME_FLAGGED, verdicts
-from harvest_core.accounting.mounts import NEVER, Integers, MountState
+from harvest_core.accounting.mounts import NEVER, Integers, MountState, UnnamedError
 from harvest_core.accounting.order import restamp
 from harvest_core.accounting.versions import can_skip, counts_from_boot
 from harvest_core.facts import Facts, Mount
@@ -78,14 +78,23 @@ class Stay:
 
 
 def apply(stay: Stay, facts: Facts) -> Work:
-    """Take in one read of a target; facts that were applied before give no work."""
+    """Take in one read of a target; facts that were applied before give no work.
+
+    Facts about records that were never named raise UnnamedError, and are not applied.
+    """
     if facts.seq <= stay.applied.get(facts.incarnation, 0):
         return Work()
-    stay.applied[facts.incarnation] = facts.seq
     state, before = stay.mount(facts.mount)
-    state.learn(facts.incarnation, facts.names, facts.counters)
+    try:
+        state.learn(facts.incarnation, facts.names, facts.counters)
+        read, flat = _resolved(state, facts)
+    except UnnamedError:
+        if state.last_tick == NEVER:
+            stay.mounts.pop()
+        raise
+    stay.applied[facts.incarnation] = facts.seq
     state.watch_clock(facts.read_at, facts.uptime)
-    work = _values(state, facts)
+    work = _values(state, read, flat)
     _unseen(work, state, before, facts)
     state.last_seq = (facts.incarnation, facts.seq)
     state.last_tick = facts.tick_seconds
@@ -95,9 +104,8 @@ def apply(stay: Stay, facts: Facts) -> Work:
     return work
 
 
-def _values(state: MountState, facts: Facts) -> Work:
+def _values(state: MountState, read: Read, flat: Integers) -> Work:
     """Decide what each moved record's value means, and keep it."""
-    read, flat = _resolved(state, facts)
     verdict = np.zeros(len(read.rows), np.int64)
     ambiguities: list[Ambiguity] = []
     if read.known.any() and not state.start[read.rows].all():
@@ -124,7 +132,7 @@ def _values(state: MountState, facts: Facts) -> Work:
     did = (samples | sums) != 0
     return Work(
         mount=state,
-        tick_seconds=facts.tick_seconds,
+        tick_seconds=read.facts.tick_seconds,
         row=read.rows[read.record][did],
         column=read.column[did],
         samples=samples[did],
@@ -140,9 +148,9 @@ def _values(state: MountState, facts: Facts) -> Work:
 def _resolved(state: MountState, facts: Facts) -> tuple[Read, Integers]:
     """Turn slots and codes into rows and columns; also return where in the flat state each counter is."""
     moved = facts.moved
-    rows = state.slots[facts.incarnation][moved.slot]
+    rows = state.rows_of(facts.incarnation, moved.slot)
     record = np.repeat(np.arange(len(rows)), moved.rows)
-    column = state.codes[facts.incarnation][moved.code]
+    column = state.columns_of(facts.incarnation, moved.code)
     flat = rows[record] * len(state.counters) + column
     old_samples, old_sums = state.samples.reshape(-1)[flat], state.sums.reshape(-1)[flat]
     samples, sums = moved.samples, moved.sum
@@ -206,15 +214,14 @@ def _presence(state: MountState, facts: Facts) -> tuple[Integers, Integers]:
     """Return the rows in their new file order, and those that are gone; as before where a read was cut short."""
     if not facts.complete:
         return state.order, np.zeros(0, np.int64)
-    slots = state.slots[facts.incarnation]
-    tail = slots[facts.order]
+    tail = state.rows_of(facts.incarnation, facts.order)
     there = np.zeros(len(state.jobs), np.bool_)
     there[state.order] = True
     if facts.order_is_full:
         order = tail
     else:
         stays = there.copy()
-        stays[slots[facts.gone]] = False
+        stays[state.rows_of(facts.incarnation, facts.gone)] = False
         stays[tail] = False
         order = np.concatenate([state.order[stays[state.order]], tail])
     there[order] = False
@@ -282,13 +289,22 @@ def _extremes(state: MountState, read: Read) -> None:
 
 def _unseen(work: Work, state: MountState, before: MountState | None, facts: Facts) -> None:
     """Count the time in which work may have been done that no read showed."""
-    if before is not None and before.last_tick != NEVER:  # between the last read and the unmount
-        work.unseen_seconds = max(facts.tick_seconds - before.last_tick, 0)
-        work.incomplete_jobs = [before.jobs[row] for row in before.order]
+    if before is not None:
+        work.unseen_seconds, work.incomplete_jobs = _never_read(before, facts.tick_seconds)
     elif state.last_tick != NEVER:
         gap = facts.tick_seconds - state.last_tick
         interval = interval_seconds(facts)
-        if gap > interval:  # time enough to be born, go idle and be evicted
-            work.unseen_seconds = gap - interval
-        elif 2 * gap >= interval:
+        if interval <= 2 * facts.period_seconds:  # forgotten before it was read for certain, at any time
             work.unseen_seconds = gap
+        elif gap > interval:  # time enough to be born, go idle and be evicted
+            work.unseen_seconds = gap - interval
+
+
+def superseded(stay: Stay, tick_seconds: int) -> tuple[int, list[bytes]]:
+    """Return what is lost of a stay when its target shows up elsewhere: seconds, and the jobs that were there."""
+    return _never_read(stay.mounts[-1][1], tick_seconds) if stay.mounts else (0, [])
+
+
+def _never_read(state: MountState, tick_seconds: int) -> tuple[int, list[bytes]]:
+    """Return the time between the last read of a mount and the first of the next, and who may have worked in it."""
+    return max(tick_seconds - state.last_tick, 0), [state.jobs[row] for row in state.order]

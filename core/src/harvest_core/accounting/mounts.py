@@ -17,6 +17,10 @@ _ZERO_FIRST = (
 """What a new row's columns hold."""
 
 
+class UnnamedError(Exception):
+    """Facts speak of records that nobody introduced: what named them is lost, and a full picture is needed."""
+
+
 class MountState:
     """The records of one mount. A row is one record: an id, its start where the server says so, its rank."""
 
@@ -104,6 +108,14 @@ class MountState:
             codes[code] = self._column(name, unit)
         self.codes[incarnation] = codes
 
+    def rows_of(self, incarnation: bytes, slots: Integers) -> Integers:
+        """Return the rows of slots; one that was never named is refused."""
+        return _known(self.slots[incarnation], slots, "slot")
+
+    def columns_of(self, incarnation: bytes, codes: Integers) -> Integers:
+        """Return the columns of counters' codes, likewise."""
+        return _known(self.codes[incarnation], codes, "code")
+
     def _row(self, job: bytes, start: int, rank: int) -> int:
         key = (job, start, rank)
         row = self._switched(job, start) if not rank else None
@@ -186,6 +198,15 @@ class MountState:
         """Return what a row's lives add up to, (samples, sum) by column."""
         earlier = self.closed.get(row)
         return self.value(row) if earlier is None else self.value(row) + earlier
+
+
+def _known(places: Integers, numbers: Integers, what: str) -> Integers:
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < len(places):
+        raise UnnamedError(f"a {what} is used that was never named")
+    found = places[numbers]
+    if len(found) and found.min() == NEVER:
+        raise UnnamedError(f"a {what} is used that was never named")
+    return found
 
 
 def _with_room(numbers: Integers, index: int) -> Integers:

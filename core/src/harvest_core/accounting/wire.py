@@ -16,6 +16,10 @@ _TYPES = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
 _ROWS_OF = {"extreme_row", "hist_row"}
 
 
+_SLOTS = 1 << 24
+"""More records than any target has; a bound on what a message can make us hold."""
+
+
 class WireError(Exception):
     """A message that no agent of ours would send: refuse it."""
 
@@ -29,6 +33,10 @@ def read(message: Any) -> Facts:  # noqa: ANN401 - core knows the message's shap
         raise WireError("the dictionary's columns differ in length")
     if not len(dictionary.counter) == len(dictionary.unit) == len(codes):
         raise WireError("the counters' columns differ in length")
+    for name, numbers, bound in (("slot", slots, _SLOTS), ("rank", ranks, _SLOTS), ("code", codes, 1 << 16)):
+        _check_bound(f"dictionary.{name}", numbers, bound)
+    if message.target.kind not in _KINDS:
+        raise WireError(f"no kind of target has the number {message.target.kind}")
     moved = Moved(**{name: _unpack(getattr(message.jobs, name)) for name in MOVED_COLUMNS})
     _check(moved)
     return Facts(
@@ -36,7 +44,7 @@ def read(message: Any) -> Facts:  # noqa: ANN401 - core knows the message's shap
         seq=message.seq,
         tick_seconds=message.tick_seconds,
         period_seconds=message.period_seconds,
-        kind=_KINDS.get(message.target.kind, ""),
+        kind=_KINDS[message.target.kind],
         target=message.target.name,
         mount=Mount(
             server=message.mount.server,
@@ -77,10 +85,17 @@ def _check(moved: Moved) -> None:
         raise WireError("the records' columns differ in length")
     if not (len(moved.samples) == len(moved.sum) == rows == moved.rows.sum()) or (moved.rows < 0).any():
         raise WireError("the counters of the records do not add up")
-    for name, bound in (("partial", records), ("extreme_row", rows), ("hist_row", rows)):
-        places = getattr(moved, name)
-        if ((places < 0) | (places >= bound)).any():
-            raise WireError(f"{name} points outside")
+    if not len(moved.extreme_row) == len(moved.minimum) == len(moved.maximum):
+        raise WireError("the extremes' columns differ in length")
+    if not len(moved.hist_row) == len(moved.hist_power) == len(moved.hist_count):
+        raise WireError("the histograms' columns differ in length")
+    for name, bound in (("partial", records), ("extreme_row", rows), ("hist_row", rows), ("hist_power", 32)):
+        _check_bound(name, getattr(moved, name), bound)
+
+
+def _check_bound(name: str, numbers: Integers, bound: int) -> None:
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < bound:
+        raise WireError(f"{name} points outside")
 
 
 def joined(parts: Sequence[Facts]) -> Facts:
