@@ -68,7 +68,7 @@ class SimAgent:
         self._followed: dict[str, _Followed] = {}
         self._seen_gone: set[str] = set()
 
-    def sweep(self, tick_seconds: int, between: Callable[[], None], *, cut: set[str]) -> None:
+    def sweep(self, tick_seconds: int, between: Callable[[str], None], *, cut: set[str]) -> None:
         """Read every target of the server; ``between`` happens between two pieces of a file."""
         self.seq += 1
         files = self._site.files(self._server.name)
@@ -80,7 +80,7 @@ class SimAgent:
                 self.spool.append(sweep)
 
     def _read(
-        self, target: str, files: Mapping[str, File], tick: int, between: Callable[[], None], *, is_cut: bool
+        self, target: str, files: Mapping[str, File], tick: int, between: Callable[[str], None], *, is_cut: bool
     ) -> Sweep | None:
         mounted = self._site.mounted(target)
         scope = mounted.scope
@@ -108,7 +108,7 @@ class SimAgent:
             if is_cut and pieces > 1:
                 raise OSError(5, "cut")
             if pieces > 1:
-                between()
+                between(target)
             piece = reader.read(len(view))
             texts.update((table.record_text(record), record.life) for record in table.records.values())
             view[: len(piece)] = piece

@@ -64,9 +64,9 @@ class History:
         for name, agent in self.world.agents.items():
             if self.world.site.servers[name].is_up and self.world.stopped.get(name, 0) < tick:
                 agent.sweep(tick * PERIOD, self._happen_between, cut=self.world.cut_reads)
-        for step in self.world.between:
+        for step in [step for waiting in self.world.between.values() for step in waiting]:
             self.world.io(step)
-        self.world.between = []
+        self.world.between.clear()
         self.world.cut_reads = set()
         for name, agent in self.world.agents.items():
             if self.world.cut.get(name, 0) < tick and self.world.site.servers[name].is_up:
@@ -78,9 +78,9 @@ class History:
         if tick % 7 == 0:
             self.world.ledger.fold()
 
-    def _happen_between(self) -> None:
-        if self.world.between:
-            self.world.io(self.world.between.pop(0))
+    def _happen_between(self, target: str) -> None:
+        if self.world.between[target]:
+            self.world.io(self.world.between[target].pop(0))
 
     def _deliver(self, agent: SimAgent) -> None:
         for sweep in agent.spool:

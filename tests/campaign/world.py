@@ -1,6 +1,7 @@
 """The world of a history: the simulated site, agents, aggregator, and all that may happen to them."""
 
 from collections import Counter as Tally
+from collections import defaultdict
 from random import Random
 
 from campaign.agents import Ledger, SimAgent
@@ -29,7 +30,7 @@ class World:
         self.stopped: dict[str, int] = {}
         self.cut: dict[str, int] = {}
         self.cut_reads: set[str] = set()
-        self.between: list[Step] = []
+        self.between: defaultdict[str, list[Step]] = defaultdict(list)
 
     def happen(self, step: Step, tick: int) -> None:
         version = self.version(step)
@@ -159,7 +160,8 @@ class World:
 
     def _skip(self, step: Step) -> bool:
         """Let a job start while the file is read: idle records are evicted under the reader's hands."""
-        self.between += [step._replace(op="write" if "OST" in step.target else "open", job=b"new%d" % step.tick)] * 2
+        op = "write" if "OST" in step.target else "open"
+        self.between[step.target] += [step._replace(op=op, job=b"new%d" % step.tick)] * 2
         return True
 
     def _backup(self, step: Step) -> bool:

@@ -85,7 +85,8 @@ def _nothing_reset(before: Facts, facts: Facts, values: dict[int, _Value], last:
     watched = facts.complete and before.complete and facts.seq == before.seq + 1 and facts.mount == before.mount
     known = {name[0] for name in facts.names}
     moved_back = any(int(slot) not in known for slot in facts.order)
-    fell = any(slot in last and _fell(last[slot], value) for slot, value in values.items())
+    # what a record had before the spool begins is not known here: it may have fallen
+    fell = any(_fell(last[slot], value) if slot in last else slot not in known for slot, value in values.items())
     plain = not (facts.order_is_full or facts.directory_gone or len(facts.gone) or len(facts.moved.partial))
     return watched and plain and not (set_back or moved_back or fell)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from harvest_core.accounting.evidence import NSECS, Read, gather, gone_twins, interval_seconds, nothing_removed
-from harvest_core.accounting.lives import NEW, NEW_FLAGGED, SAME_FLAGGED, verdicts
+from harvest_core.accounting.lives import NEW, NEW_FLAGGED, SAME, SAME_FLAGGED, verdicts
 from harvest_core.accounting.mounts import NEVER, Integers, MountState, UnnamedError
 from harvest_core.accounting.order import restamp
 from harvest_core.accounting.versions import can_skip, counts_from_boot
@@ -52,6 +52,10 @@ class Work:
     """Jobs that may have done more than was ever shown."""
 
 
+class OutOfOrderError(Exception):
+    """Facts of an earlier start of the agent that come after those of a later one: nothing they say can be placed."""
+
+
 class Stay:
     """A target on one boot of one server: its mounts there, in order, and what was applied of each incarnation."""
 
@@ -84,6 +88,8 @@ def apply(stay: Stay, facts: Facts) -> Work:
     """
     if facts.seq <= stay.applied.get(facts.incarnation, 0):
         return Work()
+    if facts.incarnation in stay.applied and facts.incarnation != next(reversed(stay.applied)):
+        raise OutOfOrderError("a newer incarnation of the agent was applied already")
     state, before = stay.mount(facts.mount)
     try:
         state.learn(facts.incarnation, facts.names, facts.counters)
@@ -106,12 +112,14 @@ def apply(stay: Stay, facts: Facts) -> Work:
 
 def _values(state: MountState, read: Read, flat: Integers) -> Work:
     """Decide what each moved record's value means, and keep it."""
+    if read.facts.directory_gone:  # of all records, also of those that this read does not show
+        state.surely_absent[: len(state.jobs)] = True
     verdict = np.zeros(len(read.rows), np.int64)
     ambiguities: list[Ambiguity] = []
     if read.known.any() and not state.start[read.rows].all():
         verdict = np.where(read.known, verdicts(gather(state, read)), 0)
         state.ended.difference_update(read.rows.tolist() if state.ended else ())
-    if nothing_removed(read, (verdict == NEW) | (verdict == NEW_FLAGGED)):
+    if nothing_removed(state, read, verdict != SAME):
         state.surely_absent |= state.absent > 0
     for row in gone_twins(state, read):
         state.ended.add(row)
@@ -261,6 +269,7 @@ def _remember(state: MountState, read: Read) -> None:
     np.maximum(state.most_interval[:count], interval, out=state.most_interval[:count])
     state.least_interval[rows] = state.most_interval[rows] = interval
     state.seen_tick[rows] = facts.tick_seconds
+    state.in_doubt[rows] = False
     if not facts.complete:
         state.absent[rows] = 0
         state.surely_absent[rows] = False
@@ -270,7 +279,9 @@ def _remember(state: MountState, read: Read) -> None:
     state.absent[:count] += 1
     state.absent[read.order] = 0
     state.surely_absent[read.order] = False
-    if facts.in_one_piece or not can_skip(facts.lustre_version):
+    state.in_doubt[read.order] = False
+    state.last_could_skip = can_skip(facts.lustre_version) and not facts.in_one_piece
+    if not state.last_could_skip:
         state.surely_absent[:count] |= state.absent[:count] > 0
     state.seen_tick[read.order] = facts.tick_seconds
 

@@ -61,18 +61,22 @@ def gather(state: MountState, read: Read) -> Evidence:
     unmoved = _unmoved(state, read)
     ordered = facts.complete and in_creation_order(facts.lustre_version)
 
-    def order_with(sure: Flags) -> tuple[Flags, Flags]:
+    def order_with(sure: Flags) -> tuple[Flags, Flags, Flags]:
         found = follow_order(state, read.order, rows, sure=sure) if ordered else open_order(count)
-        return found.recreated, found.kept
+        recreated = found.recreated if state.last_could_skip else found.recreated | found.behind_new
+        return recreated, found.kept, found.behind_new
 
     surely_evicted = _surely_evicted(state, read) & ~unmoved
-    recreated, kept = order_with(unmoved | (known & ~idle & ~lower))
-    surely_absent = state.surely_absent[rows] | facts.directory_gone
-    if nothing_removed(read, (recreated | lower) & known):
+    recreated, kept, behind_new = order_with(unmoved | (known & ~idle & ~lower))
+    surely_absent = state.surely_absent[rows]
+    if nothing_removed(state, read, (recreated | lower | idle) & known):
         surely_absent |= state.absent[rows] > 0
     cleared = ((lower | recreated | surely_absent) & known & ~idle).any() or _vanished_without_idling(state, read)
-    if cleared:  # whoever seemed too busy to be evicted may have been cleared
-        recreated, kept = order_with(unmoved)
+    in_doubt = state.in_doubt[rows]
+    if cleared and not facts.complete:
+        state.in_doubt[: len(state.jobs)] = True
+    if cleared or in_doubt.any():  # whoever seemed too busy to be evicted may have been cleared
+        recreated, kept, behind_new = order_with(unmoved)
     incarnation, last_seq = state.last_seq
     missed = incarnation != facts.incarnation or facts.seq != last_seq + 1 or not state.last_was_complete
     absent = state.absent[rows] > 0
@@ -86,18 +90,19 @@ def gather(state: MountState, read: Read) -> Evidence:
         surely_absent=surely_absent,
         surely_evicted=surely_evicted,
         twin=_changed_twins(state, read),
-        suspect=idle | absent | cleared | (not facts.complete),
+        suspect=idle | absent | behind_new | in_doubt | cleared | (not facts.complete),
         unwatched=absent | missed,
     )
 
 
-def nothing_removed(read: Read, reset: Flags) -> bool:
+def nothing_removed(state: MountState, read: Read, reset: Flags) -> bool:
     """Tell that no record shown by the read before was removed since: so that one skipped none.
 
-    Who was absent from it was not there. A record is skipped only if another, before it, is removed meanwhile.
+    Who was absent from it was not there. A record is skipped only if another, before it, is removed meanwhile; of
+    records that print alike nobody can tell whether they were.
     """
     ordered = read.facts.complete and in_creation_order(read.facts.lustre_version)
-    return ordered and not len(read.gone) and not reset.any()
+    return ordered and not len(read.gone) and not (reset | state.is_twin[read.rows]).any()
 
 
 def _lower(state: MountState, read: Read) -> Flags:
@@ -176,16 +181,25 @@ def _changed_twins(state: MountState, read: Read) -> Flags:
     twin = np.zeros(len(read.rows), np.bool_)
     for group in state.twins.values():
         mine = np.isin(read.rows, group)
-        if mine.sum() + np.isin(read.gone, group).sum() > 1:
+        if mine.sum() + len(_away(state, read, group)) > 1:
             twin |= mine
     return twin
 
 
 def gone_twins(state: MountState, read: Read) -> list[int]:
-    """Return equals that are gone while others of them changed: a life may go on under another rank."""
+    """Return equals that are away while others of them changed: a life may go on under another rank."""
     found: list[int] = []
     for group in state.twins.values():
-        left = read.gone[np.isin(read.gone, group)]
-        if len(left) and len(left) + np.isin(read.rows, group).sum() > 1:
-            found += left.tolist()
+        away = _away(state, read, group)
+        if away and len(away) + np.isin(read.rows, group).sum() > 1:
+            found += away
     return found
+
+
+def _away(state: MountState, read: Read, group: list[int]) -> list[int]:
+    """Return the members of a group that are not shown, and were not taken as ended before."""
+    shown = set(read.rows.tolist())
+    gone = set(read.gone.tolist())
+    return [
+        row for row in group if row not in shown and row not in state.ended and (row in gone or state.absent[row] > 0)
+    ]

@@ -42,7 +42,7 @@ class Evidence:
     twin: Flags
     """Records that print the same id changed together: told apart by rank only."""
     suspect: Flags
-    """Idle long enough to be evicted, absent from two whole reads, or others of the target were cleared."""
+    """Idle long enough to be evicted, absent, behind a new one, cut short, or others of the target were cleared."""
     unwatched: Flags
     """It was absent, or not read, meanwhile."""
 

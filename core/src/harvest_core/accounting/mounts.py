@@ -12,7 +12,7 @@ _FIRST_ROOM = 64
 _NEVER_FIRST = ("stamp", "seen_tick")
 _ZERO_FIRST = (
     *("start", "snapshot", "used", "absent", "least_interval", "most_interval", "value_seq", "value_tick"),
-    *("back_steps", "surely_absent", "is_twin", "samples", "sums"),
+    *("back_steps", "surely_absent", "in_doubt", "is_twin", "horizon", "samples", "sums"),
 )
 """What a new row's columns hold."""
 
@@ -43,6 +43,8 @@ class MountState:
         """How many columns are not 0."""
         self.stamp = np.full(_FIRST_ROOM, NEVER, np.int64)
         """Creation order as far as it was seen: smaller is older; equal is not known."""
+        self.horizon = np.zeros(_FIRST_ROOM, np.int64)
+        """The first stamp that was not given yet when it was last shown by a whole read."""
         self.absent = np.zeros(_FIRST_ROOM, np.int32)
         """Whole reads since that did not show it; 0 = present in the last one."""
         self.seen_tick = np.full(_FIRST_ROOM, NEVER, np.int64)
@@ -57,6 +59,8 @@ class MountState:
         """How far the clock had been set back in all when it gave its last value, in nanoseconds."""
         self.surely_absent = np.zeros(_FIRST_ROOM, np.bool_)
         """It was absent from a read that is known to have skipped nothing."""
+        self.in_doubt = np.zeros(_FIRST_ROOM, np.bool_)
+        """A read that was cut short showed that others were cleared: this one, behind the cut, may have been, too."""
         self.clock_back = 0
         self._clock: tuple[int, int] | None = None
         self.order: Integers = np.zeros(0, np.int64)
@@ -66,6 +70,8 @@ class MountState:
         """The incarnation and seq of the last read."""
         self.last_tick = NEVER
         self.last_was_complete = False
+        self.last_could_skip = True
+        """The last whole read may have missed records that were there."""
         self.last_read_at = 0
         """The server's wall clock at the last whole read."""
         self.slots: dict[bytes, Integers] = {}
@@ -137,7 +143,7 @@ class MountState:
         row = self.rows.get((job, 0, 0)) if start else self._newest_started.get(job)
         if row is None or self.absent[row]:
             return None
-        if start and (self.start[row] or start > self.snapshot[row] + self.clock_back):
+        if start and (self.start[row] or start > self.snapshot[row] + self.clock_back - self.back_steps[row]):
             return None
         return row
 

@@ -18,11 +18,13 @@ class OrderEvidence:
     """It stands behind a record that used to follow it: proof."""
     kept: Flags
     """It stands before a former follower that was there all the time: proof of the contrary."""
+    behind_new: Flags
+    """It stands behind one that is seen for the first time: that was missed before, or this one re-created."""
 
 
 def open_order(count: int) -> OrderEvidence:
     """Return that nothing is known."""
-    return OrderEvidence(np.zeros(count, np.bool_), np.zeros(count, np.bool_))
+    return OrderEvidence(*(np.zeros(count, np.bool_) for _ in range(3)))
 
 
 def follow_order(state: MountState, order: Integers, rows: Integers, *, sure: Flags) -> OrderEvidence:
@@ -38,6 +40,12 @@ def follow_order(state: MountState, order: Integers, rows: Integers, *, sure: Fl
     pillars = np.where(steady[order] & ~recreated, stamps, NEVER)
     younger_behind = np.concatenate([np.maximum.accumulate(pillars[::-1])[::-1][1:], [NEVER]]) if len(order) else stamps
     kept = (stamps != NEVER) & ~recreated & (younger_behind > stamps)
+    for at in np.flatnonzero(kept & (state.absent[order] > 0)):
+        # only who was there when it was last seen can have followed it then
+        behind = pillars[at + 1 :]
+        kept[at] = bool(((behind > stamps[at]) & (behind < state.horizon[order[at]])).any())
+    first_seen = (state.seen_tick[order] == NEVER) & ~state.is_twin[order]
+    new = np.maximum.accumulate(first_seen) if len(order) else recreated
     place = np.full(len(state.jobs), NEVER, np.int64)
     place[order] = np.arange(len(order))
     shown = place[rows] != NEVER
@@ -45,6 +53,7 @@ def follow_order(state: MountState, order: Integers, rows: Integers, *, sure: Fl
     evidence = open_order(len(rows))
     evidence.recreated[shown] = recreated[at]
     evidence.kept[shown] = kept[at]
+    evidence.behind_new[shown] = (new & (stamps != NEVER) & ~kept)[at]
     return evidence
 
 
@@ -61,6 +70,7 @@ def restamp(state: MountState, order: Integers) -> None:
     state.stamp[order[:end]] = np.maximum(highest[:end], 0)
     state.stamp[order[end:]] = state.next_stamp + np.arange(len(order) - end)
     state.next_stamp += len(order) - end + 1
+    state.horizon[order] = state.next_stamp
 
 
 def _stamps(state: MountState, order: Integers) -> Integers:

@@ -631,7 +631,7 @@ class JobColumns(_message.Message):
 
     @_builtins.property
     def partial(self) -> Global___Column:
-        """1 where lines of the record were not understood; empty where none is"""
+        """positions of records of which lines were not understood"""
 
     @_builtins.property
     def rows(self) -> Global___Column:

@@ -1,0 +1,25 @@
+"""Sequences that a reviewer constructed by hand: nothing of them may be lost without a flag."""
+
+from unit.accounting.builder import Target
+from unit.accounting.printed import job
+
+
+def test_a_clear_that_a_cut_read_showed_puts_those_behind_the_cut_in_doubt() -> None:
+    target = Target("2.12.9")
+    target.read(20, job("a", 10, 1000, 15), job("b", 5, 500, 16))
+    target.read(40, job("a", 3, 300, 35), job("b", 6, 600, 36), cut=True)
+
+    target.read(60, job("a", 3, 300, 35), job("b", 9, 900, 50))
+
+    assert target.total("a") == (13, 1300)
+    assert [name for name, *_ in target.flags] == ["b"]
+
+
+def test_a_record_behind_one_that_is_new_was_re_created_where_reads_cannot_skip() -> None:
+    target = Target("2.16.1", header=False)
+    target.read(20, job("a", 5, 500, 10))
+
+    target.read(40, job("b", 1, 100, 30), job("a", 9, 900, 35))
+
+    assert target.total("a") == (14, 1400)
+    assert target.flags == []
