@@ -1,4 +1,6 @@
 # Sourced by the other tools. `need_uv` sets $uv: the wanted version from the PATH, else from our cache.
+# sites with a proxy of their own keep its certificate in the system's store
+[ -s /etc/ssl/certs/ca-certificates.crt ] && export UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1
 uv_version=0.13.7
 say() { printf '\033[1m[harvest]\033[0m %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
