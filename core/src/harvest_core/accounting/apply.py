@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from harvest_core.accounting.evidence import NSECS, Read, gather, gone_twins, interval_seconds, nothing_removed
+from harvest_core.accounting.evidence import (
+    NSECS,
+    Read,
+    gather,
+    gone_twins,
+    interval_seconds,
+    nothing_removed,
+    undisturbed,
+)
 from harvest_core.accounting.lives import NEW, NEW_FLAGGED, SAME, SAME_FLAGGED, verdicts
 from harvest_core.accounting.mounts import NEVER, Integers, MountState, UnnamedError
 from harvest_core.accounting.order import restamp
@@ -116,7 +124,7 @@ def _values(state: MountState, read: Read, flat: Integers) -> Work:
         state.surely_absent[: len(state.jobs)] = True
     verdict = np.zeros(len(read.rows), np.int64)
     ambiguities: list[Ambiguity] = []
-    if read.known.any() and not state.start[read.rows].all():
+    if read.known.any() and not state.start[read.rows].all() and not undisturbed(state, read):
         verdict = np.where(read.known, verdicts(gather(state, read)), 0)
         state.ended.difference_update(read.rows.tolist() if state.ended else ())
     if nothing_removed(state, read, verdict != SAME):
@@ -274,7 +282,8 @@ def _remember(state: MountState, read: Read) -> None:
         state.absent[rows] = 0
         state.surely_absent[rows] = False
         return
-    restamp(state, read.order)
+    if len(facts.order) or len(read.gone):
+        restamp(state, read.order)
     state.order = read.order
     state.absent[:count] += 1
     state.absent[read.order] = 0

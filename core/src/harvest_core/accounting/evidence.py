@@ -52,6 +52,15 @@ def interval_seconds(facts: Facts) -> int:
     return _FOR_EVER_SECONDS if never_cleans(facts.lustre_version, interval) else interval
 
 
+def undisturbed(state: MountState, read: Read) -> bool:
+    """Tell that nothing at all speaks for another life of any record: almost every read of almost every target."""
+    facts, rows = read.facts, read.rows
+    if not facts.complete or len(read.gone) or len(facts.order) or len(state.twins) or state.ended:
+        return False
+    odd = _idle(state, read) | (state.absent[rows] > 0) | state.surely_absent[rows] | state.in_doubt[rows]
+    return not (odd.any() or _lower(state, read).any())
+
+
 def gather(state: MountState, read: Read) -> Evidence:
     """Return the evidence for each moved record."""
     facts, rows, known = read.facts, read.rows, read.known
