@@ -23,3 +23,15 @@ def test_a_record_behind_one_that_is_new_was_re_created_where_reads_cannot_skip(
 
     assert target.total("a") == (14, 1400)
     assert target.flags == []
+
+
+def test_anything_else_is_the_same_life_also_beside_one_that_was_evicted() -> None:
+    target = Target("2.12.9", interval=100)
+    target.read(20, job("b", 1, 100, 10), job("a", 5, 500, 15))
+    for tick in range(40, 180, 20):
+        target.read(tick, job("b", 1, 100, 10), job("a", 5 + tick, 500 + tick, tick - 5))
+
+    target.read(180, job("a", 200, 2000, 175))
+
+    assert target.total("a") == (200, 2000)
+    assert target.flags == []
