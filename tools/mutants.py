@@ -31,7 +31,8 @@ class Workbench:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         no_bytecode = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "tests", folder / "tests", ignore=no_bytecode)
+        for name in ("tests", "tools"):
+            shutil.copytree(ROOT / name, folder / name, ignore=no_bytecode)
         shutil.copy(ROOT / "pyproject.toml", folder)
         self.reset()
 

@@ -252,9 +252,18 @@ static int record(const char *at, const char *end, const struct names *known, st
         return 0;
     if (time_line(&at, end, "elapsed_time", 12, &unused, &unused_whole) < 0)
         return 0;
-    while (at < end)
+    int64_t first = out->used, most = 0;
+    while (at < end) {
         if (!counter_line(&at, end, known, &likely, out))
             return 0;
+        if (likely > most) {
+            most = likely;
+            continue;
+        }
+        for (int64_t row = first; row < out->used - 1; row++) /* not in the usual order: is it there already? */
+            if (out->code[row] == likely - 1)
+                return 0;
+    }
     return 1;
 }
 

@@ -1,4 +1,4 @@
-"""A program: a million moved records a sweep through decode and apply, once for each line on its input."""
+"""A program: a million moved records a sweep through decode, apply and tables, once for each line on its input."""
 
 import gc
 import json
@@ -8,7 +8,9 @@ from pathlib import Path
 from time import process_time_ns
 
 from harvest.v1.stream_pb2 import Batch
-from harvest_core.accounting.apply import Stay, apply
+from harvest_core.accounting.snapshots import dump, load
+from harvest_core.accounting.sweeps import Place, Sweeps
+from harvest_core.accounting.targets import TargetAccount
 from harvest_core.accounting.wire import read
 from harvest_core.facts import Facts, Mount, Moved
 from harvest_core.wire import write
@@ -23,9 +25,9 @@ _SECOND = 1_000_000_000
 _EPOCH = 1_700_000_000 * _SECOND
 
 
-def message(target: int, seq: int, *, starts: bool) -> bytes:
+def message(target: int, seq: int, *, starts: bool, jobs: int = JOBS) -> bytes:
     """Return the batch of one target, in which every record moved."""
-    rows = range(len(OPS) * JOBS)
+    rows = range(len(OPS) * jobs)
     samples = array("q", [1000 * seq + row % 97 for row in rows])
     facts = Facts(
         incarnation=b"0123456789abcdef",
@@ -41,20 +43,22 @@ def message(target: int, seq: int, *, starts: bool) -> bytes:
         lustre_version=(2, 15, 8) if starts else (2, 12, 9),
         cleanup_interval_seconds=600,
         moved=Moved(
-            slot=array("q", range(JOBS)),
-            snapshot=array("q", [_EPOCH + 20 * seq * _SECOND + job for job in range(JOBS)]),
-            rows=array("q", [len(OPS)] * JOBS),
+            slot=array("q", range(jobs)),
+            snapshot=array("q", [_EPOCH + 20 * seq * _SECOND + job for job in range(jobs)]),
+            rows=array("q", [len(OPS)] * jobs),
             code=array("q", [row % len(OPS) for row in rows]),
             samples=samples,
             sum=array("q", [(count + target) * 1_048_576 for count in samples]),
         ),
     )
     if seq == 1:
-        facts.names = [(job, b"%d" % (1_200_000 + job), _EPOCH - job if starts else 0, 0) for job in range(JOBS)]
+        facts.names = [(job, b"%d" % (1_200_000 + job), _EPOCH - job if starts else 0, 0) for job in range(jobs)]
         facts.counters = [(code, *op) for code, op in enumerate(OPS)]
-        facts.order, facts.order_is_full = array("q", range(JOBS)), True
+        facts.order, facts.order_is_full = array("q", range(jobs)), True
+        facts.moved.extreme_row = array("q", rows)
+        facts.moved.minimum, facts.moved.maximum = array("q", [4096] * len(rows)), array("q", [1 << 20] * len(rows))
     batch = Batch()
-    write(batch, facts, last_of_target=True, last_of_sweep=target == TARGETS - 1)
+    write(batch, facts)
     return batch.SerializeToString()
 
 
@@ -64,22 +68,36 @@ def resident_bytes() -> int:
 
 
 def main() -> None:
-    """Answer with the CPU time of one sweep, bytes on the wire, and memory per record."""
+    """Answer with the CPU time of one sweep's parts, bytes on the wire, and memory per record."""
     starts = sys.argv[1] == "starts"
-    stays = [Stay() for _ in range(TARGETS)]
+    accounts = {Place("bench", "OST", f"bench-OST{target:04x}"): TargetAccount() for target in range(TARGETS)}
+    sweeps = Sweeps(deadline_seconds=5)
     for seq, _ in enumerate(sys.stdin, 1):
         gc.collect()
         memory = resident_bytes()
-        cost = size = moved = 0
-        for target, stay in enumerate(stays):
+        apply = tables = size = moved = 0
+        for target, (place, account) in enumerate(accounts.items()):
             payload = message(target, seq, starts=starts)
             size += len(payload)
             begin = process_time_ns()
-            work = apply(stay, read(Batch.FromString(payload)))
-            cost += process_time_ns() - begin
+            work = account.apply(read(Batch.FromString(payload)))
+            applied = process_time_ns()
+            sweeps.report(place, work)
+            apply, tables = apply + applied - begin, tables + process_time_ns() - applied
             moved += len(work.row)
+        begin = process_time_ns()
+        [closed] = sweeps.close(20 * seq + 1, frozenset(accounts))
+        tables += process_time_ns() - begin
         gc.collect()
-        said = {"cost_ns": cost, "bytes": size, "moved": moved, "memory": resident_bytes() - memory}
+        said = {"apply_ns": apply, "tables_ns": tables, "bytes": size, "moved": moved}
+        said |= {"memory": resident_bytes() - memory, "jobs": len(closed.tables["bench", "OST"].jobs)}
+        said["work_bytes"] = sum(part.nbytes for [work] in closed.work.values() for part in work[1:])
+        [stay] = account.stays.values()
+        begin = process_time_ns()
+        payload = dump(stay)
+        dumped = process_time_ns()
+        load(payload)
+        said |= {"dump_ns": dumped - begin, "load_ns": process_time_ns() - dumped, "snapshot_bytes": len(payload)}
         print(json.dumps(said), flush=True)
 
 

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from random import Random
 
 from campaign.book import Book, StayKey
+from campaign.damage import damaged, without
+from campaign.details import Details, details_of
 from campaign.plan import PERIOD
 from harvest.v1.stream_pb2 import Batch
 from harvest_agent.native import Native
 from harvest_agent.scan import JobScanner
-from harvest_core.accounting.apply import Stay, Work, apply
+from harvest_core import differences
+from harvest_core.accounting.apply import Stay, Work
+from harvest_core.accounting.snapshots import dump, load
+from harvest_core.accounting.targets import TargetAccount
 from harvest_core.accounting.wire import joined, read
 from harvest_core.differences import Differences
 from harvest_core.facts import MDT, OST, Facts, Mount, in_one_piece
@@ -25,7 +30,7 @@ from harvest_sim.site import Site
 from harvest_sim.truth import Truth
 
 _ENGINE = Native.load(seed=1)
-_BUFFER = bytearray(1 << 16)
+_BUFFER = bytearray(1 << 14)
 
 
 @dataclass(slots=True)
@@ -37,8 +42,12 @@ class Sweep:
     messages: list[bytes]
     shown: list[Showing]
     was_accepted: bool
+    read_ns: int
+    """The true time."""
     lives: dict[int, int]
     """The true life behind each slot."""
+    details: dict[int, Details]
+    """Of each life."""
 
 
 @dataclass(slots=True)
@@ -51,13 +60,16 @@ class _Followed:
 class SimAgent:
     """An agent on one simulated server."""
 
-    def __init__(self, site: Site, server: Server, rng: Random) -> None:
+    def __init__(self, site: Site, server: Server, rng: Random, part_records: int) -> None:
         self._site = site
-        self._server = server
+        self.server = server
         self._rng = rng
+        self._part_records = part_records
         self.spool: list[Sweep] = []
         self.sent: list[Sweep] = []
         """Acknowledged segments stay for a while: a restored aggregator may want them again."""
+        self._read_ns = 0
+        self._detailed: dict[int, tuple[int, Details]] = {}
         self.restart()
 
     def restart(self) -> None:
@@ -68,19 +80,38 @@ class SimAgent:
         self._followed: dict[str, _Followed] = {}
         self._seen_gone: set[str] = set()
 
-    def sweep(self, tick_seconds: int, between: Callable[[str], None], *, cut: set[str]) -> None:
+    def due_ns(self) -> int:
+        """Return the true time of the next read: when the server's wall clock comes to a multiple of the period."""
+        clock, period_ns = self.server.clock, PERIOD * 10**9
+        earliest = max(self._read_ns + 1, self._site.now_ns) + clock.wall_offset_ns
+        return -(-earliest // period_ns) * period_ns - clock.wall_offset_ns
+
+    def sweep(self, between: Callable[[str], None], *, cut: set[str], bad: set[str], is_running: bool) -> None:
         """Read every target of the server; ``between`` happens between two pieces of a file."""
+        tick_seconds = self.server.clock.wall_ns() // 10**9
+        self._read_ns = self._site.now_ns
+        if not is_running:
+            return
         self.seq += 1
-        files = self._site.files(self._server.name)
-        mounted = self._site.targets_on(self._server.name)
+        files = self._site.files(self.server.name)
+        mounted = self._site.targets_on(self.server.name)
         self._seen_gone |= self._followed.keys() - set(mounted)
         for target in mounted:
-            sweep = self._read(target, files, tick_seconds, between, is_cut=target in cut)
+            sweep = self._read(target, files, tick_seconds, between, is_cut=target in cut, is_bad=target in bad)
+            cut.discard(target)
+            bad.discard(target)
             if sweep is not None:
                 self.spool.append(sweep)
 
     def _read(
-        self, target: str, files: Mapping[str, File], tick: int, between: Callable[[str], None], *, is_cut: bool
+        self,
+        target: str,
+        files: Mapping[str, File],
+        tick: int,
+        between: Callable[[str], None],
+        *,
+        is_cut: bool,
+        is_bad: bool,
     ) -> Sweep | None:
         mounted = self._site.mounted(target)
         scope = mounted.scope
@@ -91,7 +122,7 @@ class SimAgent:
             reader = files[paths["job_stats"]].open(hold=True)
         except OSError:
             return None
-        key = (self._server.boot_id, instance)
+        key = (self.server.boot_id, instance)
         followed = self._followed.get(target)
         if followed is None or followed.mount != key or target in self._seen_gone:
             assert _ENGINE is not None
@@ -99,8 +130,10 @@ class SimAgent:
             self._followed[target] = followed
         seen: list[bytes] = []
         texts: dict[bytes, Life] = {}
+        details: dict[bytes, Details] = {}
         table = mounted.jobs
         pieces = 0
+        spoilt: dict[int, str] = {}
 
         def read_into(view: memoryview) -> int:
             nonlocal pieces
@@ -110,7 +143,13 @@ class SimAgent:
             if pieces > 1:
                 between(target)
             piece = reader.read(len(view))
-            texts.update((table.record_text(record), record.life) for record in table.records.values())
+            for record in table.records.values():
+                text = table.record_text(record)
+                if text not in texts:
+                    texts[text] = record.life
+                    details[text] = self._details(record.life)
+            if is_bad and not spoilt:
+                piece = self._spoil(piece, texts, details, spoilt)
             view[: len(piece)] = piece
             seen.append(piece)
             return len(piece)
@@ -122,59 +161,88 @@ class SimAgent:
             period_seconds=PERIOD,
             kind=OST if "OST" in target else MDT,
             target=target,
-            mount=Mount(server=self._server.name, boot_id=self._server.boot_id, instance=instance),
+            mount=Mount(server=self.server.name, boot_id=self.server.boot_id, instance=instance),
             complete=True,
-            read_at=self._server.clock.wall_ns(),
-            uptime=self._server.clock.boot_ns(),
+            read_at=self.server.clock.wall_ns(),
+            uptime=self.server.clock.boot_ns(),
             lustre_version=scope.version.numbers,
             cleanup_interval_seconds=interval,
             directory_gone=target in self._seen_gone,
         )
+        differences.PART_RECORDS = self._part_records
         parts = list(followed.differences.facts(facts, followed.scanner.read(read_into), followed.scanner))
         records = [len(piece) for piece in split_records(b"".join(seen)) if piece.startswith(b"- job_id:")]
-        parts[-1][0].in_one_piece = in_one_piece([len(piece) for piece in seen], max(records, default=0))
+        parts[-1].in_one_piece = in_one_piece([len(piece) for piece in seen], max(records, default=0))
         self._seen_gone.discard(target)
-        shown = list(reader.delivered)
+        shown = [self._as_read(showing, spoilt) for showing in reader.delivered]
         after = self._site.targets[target].mounted
         reader.close()
         if after is not mounted:  # remounted meanwhile: the read is dropped
             del self._followed[target]
             return None
+        behind = _behind(followed.scanner, b"".join(seen), texts)
         return Sweep(
-            facts=parts[-1][0],
+            facts=parts[-1],
             target=target,
-            messages=[encoded(part, last=last) for part, last in parts],
+            messages=[encoded(part) for part in parts],
             shown=shown,
             was_accepted=False,
-            lives=_lives(followed.scanner, b"".join(seen), texts),
+            read_ns=self._site.now_ns,
+            lives={slot: texts[text].number for slot, text in behind.items()},
+            details={texts[text].number: details[text] for text in behind.values()},
         )
 
-    def merge_spool(self) -> None:
-        """Merge what is in the spool, because it is full."""
+    def _spoil(
+        self, piece: bytes, texts: dict[bytes, Life], details: dict[bytes, Details], spoilt: dict[int, str]
+    ) -> bytes:
+        """Damage a line of a record in this piece, if there is one that counted anything."""
+        for text, life in list(texts.items()):
+            change = damaged(text, self._rng) if text in piece else None
+            if change is not None:
+                texts[change[0]], details[change[0]] = life, details[text]
+                spoilt[life.number] = change[1]
+                return piece.replace(text, change[0])
+        return piece
+
+    def _as_read(self, showing: Showing, spoilt: dict[int, str]) -> Showing:
+        life = showing[0]
+        if life.number not in spoilt:
+            return showing
+        shown = [*life.shown, *(shown for sweep in self.spool for one, shown in sweep.shown if one is life)]
+        return without(showing, spoilt[life.number], shown[-1] if shown else None)
+
+    def _details(self, life: Life) -> Details:
+        known = self._detailed.get(life.number)
+        if known is None or known[0] != life.revision:
+            known = self._detailed[life.number] = (life.revision, details_of(life))
+        return known[1]
+
+    def merge_spool(self) -> int:
+        """Merge what is in the spool, because it is full; return how many values went."""
+        gone = 0
         by_stay: dict[tuple[str, bytes], list[Sweep]] = {}
         for sweep in self.spool:
             by_stay.setdefault((sweep.target, sweep.facts.incarnation), []).append(sweep)
-        self.spool = []
         for sweeps in by_stay.values():
-            thin = merged([joined([read(Batch.FromString(m)) for m in sweep.messages]) for sweep in sweeps])
-            for sweep, facts in zip(sweeps, thin, strict=True):
-                sweep.messages = [encoded(facts, last=True)]
-            self.spool += sweeps
-        self.spool.sort(key=lambda sweep: sweep.facts.tick_seconds)
+            whole = [joined([read(Batch.FromString(m)) for m in sweep.messages]) for sweep in sweeps]
+            for sweep, before, facts in zip(sweeps, whole, merged(whole), strict=True):
+                sweep.messages = [encoded(facts)]
+                gone += len(before.moved.slot) - len(facts.moved.slot)
+        return gone
 
 
-def encoded(facts: Facts, *, last: bool) -> bytes:
+def encoded(facts: Facts) -> bytes:
     """Return facts as they cross the wire."""
     message = Batch()
-    write(message, facts, last_of_target=last, last_of_sweep=last)
+    write(message, facts)
     return message.SerializeToString()
 
 
-def _lives(scanner: JobScanner, text: bytes, texts: dict[bytes, Life]) -> dict[int, int]:
-    """Match the slots of a read, in file order, with the lives whose text it was."""
+def _behind(scanner: JobScanner, text: bytes, texts: dict[bytes, Life]) -> dict[int, bytes]:
+    """Match the slots of a read, in file order, with the text of the record behind each."""
     records = [piece for piece in split_records(text) if piece.startswith(b"- job_id:")]
     return {
-        slot: texts[record.removesuffix(b"job_stats:\n")].number
+        slot: record.removesuffix(b"job_stats:\n")
         for slot, record in zip(scanner.order, records, strict=False)
         if record.removesuffix(b"job_stats:\n") in texts
     }
@@ -194,11 +262,13 @@ class Ledger:
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
-        self.stays: dict[StayKey, Stay] = {}
+        self.targets: dict[str, TargetAccount] = {}
+        self.recoveries = 0
         self.book = Book()
         """The simulator's side of the state: it goes back with it."""
         self._snapshot = self._frozen()
         self._backup = self._snapshot
+        self._shown_then: dict[int, int] = {}
         self._since_snapshot: list[Sweep] = []
 
     def accept(self, sweep: Sweep) -> Applied:
@@ -209,10 +279,12 @@ class Ledger:
     def _apply(self, sweep: Sweep) -> Applied:
         facts = joined([read(Batch.FromString(message)) for message in sweep.messages])
         key = (facts.target, facts.mount.server, facts.mount.boot_id)
-        stay = self.stays.setdefault(key, Stay())
-        done = Applied(key, facts, apply(stay, facts))
+        target = self.targets.setdefault(facts.target, TargetAccount())
+        done = Applied(key, facts, target.apply(facts))
         if done.work.mount is not None:
-            self.book.note(done, stay, sweep.lives, self._truth)
+            self.book.note(done, target.stays[key[1:]], sweep.lives, self._truth)
+            self.book.details |= sweep.details
+            self.book.unseen.note(facts, done.work, sweep.lives, sweep.read_ns)
         return done
 
     def fold(self) -> None:
@@ -229,14 +301,40 @@ class Ledger:
     def keep_backup(self) -> None:
         """Make a backup."""
         self._backup = self._frozen()
+        self._shown_then = self._shown()
 
     def restore(self) -> None:
         """Come back from an old backup: agents will be asked for everything since."""
         self._thaw(self._backup)
         self.fold()
 
+    def forget_what_was_shown(self) -> None:
+        """Take back what was shown since the backup: nobody has it any more."""
+        for life in self._truth.lives:
+            del life.shown[self._shown_then.get(life.number, 0) :]
+
+    def _shown(self) -> dict[int, int]:
+        return {life.number: len(life.shown) for life in self._truth.lives if life.shown}
+
+    @property
+    def stays(self) -> dict[StayKey, Stay]:
+        """All stays of all targets."""
+        return {(name, *key): stay for name, target in self.targets.items() for key, stay in target.stays.items()}
+
     def _frozen(self) -> bytes:
-        return pickle.dumps((self.stays, self.book))
+        """Return all there is, the accounting's part as the product writes it."""
+        targets = {
+            name: ({key: dump(stay) for key, stay in target.stays.items()}, target.seen_after_all_seconds)
+            for name, target in self.targets.items()
+        }
+        return pickle.dumps((targets, self.book))
 
     def _thaw(self, frozen: bytes) -> None:
-        self.stays, self.book = pickle.loads(frozen)  # noqa: S301 - our own bytes of a moment ago
+        self.recoveries += 1
+        targets, self.book = pickle.loads(frozen)  # noqa: S301 - our own bytes of a moment ago
+        self.targets = {
+            name: TargetAccount(
+                {key: load(payload) for key, payload in stays.items()}, seen_after_all_seconds=seen_after_all
+            )
+            for name, (stays, seen_after_all) in targets.items()
+        }

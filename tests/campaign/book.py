@@ -3,12 +3,14 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from campaign.details import Details
+from campaign.traces import Page, Pages
+from campaign.unseen import Unseen
 from harvest_core.accounting.apply import Stay
 from harvest_core.accounting.mounts import Integers, MountState
-from harvest_sim.lives import EndReason
+from harvest_sim.lives import EndReason, Life
 from harvest_sim.truth import Truth
+from harvest_sim.versions import traits
 
 if TYPE_CHECKING:
     from campaign.agents import Applied
@@ -36,25 +38,19 @@ class Flag:
 
 
 @dataclass(slots=True)
-class Page:
-    """What one whole read showed, in file order: the true lives, and the values that the state took."""
-
-    lives: dict[int, int]
-    """By row."""
-    values: dict[int, Integers]
-
-
-@dataclass(slots=True)
 class Book:
     """The true lives behind the rows of the aggregator's state."""
 
     row_life: dict[tuple[StayKey, int, int], int] = field(default_factory=dict)
-    pages: dict[Place, Page] = field(default_factory=dict)
+    pages: dict[Place, Pages] = field(default_factory=dict)
     flags: list[Flag] = field(default_factory=list)
     invisible: list[Totals] = field(default_factory=list)
     """What was lost by clears that left no trace: every record back, in the old order, and higher."""
     life_last: dict[int, int] = field(default_factory=dict)
     """When each life was last shown, in applied reads."""
+    unseen: Unseen = field(default_factory=Unseen)
+    details: dict[int, Details] = field(default_factory=dict)
+    """Of each life, as it was last shown."""
     applied: int = 0
     decisions: int = 0
 
@@ -70,29 +66,23 @@ class Book:
             amounts = _amounts(kind, state, flag.row, flag.amount)
             self.flags.append(Flag(life=life, at=self.applied, was_new=flag.was_new, amounts=amounts))
         row_lives = {int(slots[slot]): life for slot, life in lives.items()}
-        page = self.pages.get(place)
+        pages = self.pages.setdefault(place, Pages())
+        page = Page.of(row_lives, state, done.facts)
+        untraced: set[int] | None = None
         known = set(done.work.resets) | {flag.row for flag in done.work.ambiguities}
         for slot in done.facts.moved.slot:
             row = int(slots[slot])
             before = self.row_life.get((*place, row))
             life = lives[int(slot)]
             self.decisions += 1
-            if (
-                before not in {None, life}
-                and row not in known
-                and page
-                and row in page.lives
-                and not state.is_twin[row]
-                and truth.lives[page.lives[row]].end_reason in _ALL_AT_ONCE
-                and _left_no_trace(page, row_lives, state, done, truth)
-            ):
-                lost = np.minimum(page.values[row], _padded(state.value(row), page.values[row]))
-                self.invisible.append(_amounts(kind, state, row, lost))
+            if before not in {None, life} and row not in known:
+                if untraced is None:
+                    is_ordered = keeps_order(truth.lives[life])
+                    untraced = pages.untraced(page, state, done.facts, is_ordered=is_ordered)
+                if row in untraced and truth.lives[before].end_reason in _ALL_AT_ONCE:
+                    self.invisible.append(_amounts(kind, state, row, pages.lost(row, page)))
             self.row_life[*place, row] = life
-        if done.facts.complete or page is None:
-            page = self.pages[place] = Page({}, {})
-        page.lives |= row_lives  # of a read that was cut short: what it showed
-        page.values |= {row: state.value(row) for row in row_lives}
+        pages.add(page, done.facts, ended=done.work.resets)
         for life in lives.values():
             self.life_last[life] = self.applied
 
@@ -108,30 +98,9 @@ class Book:
         return {key: amount for key, amount in totals.items() if amount != (0, 0)}
 
 
-def _left_no_trace(page: Page, lives: dict[int, int], state: MountState, done: "Applied", truth: Truth) -> bool:
-    """Tell by the truth whether a clear between two whole reads could not be seen by any reader.
-
-    Every record that was there is back, or was idle long enough to be evicted by now; in the old order; and none of
-    those that began again shows less than before.
-    """
-    if not done.facts.complete:
-        return False
-    for row, life in page.lives.items():
-        idle = done.facts.tick_seconds - truth.lives[life].journal[-1].at_ns / 1e9
-        if row not in lives and idle < (done.facts.cleanup_interval_seconds or 0):
-            return False
-        if row in lives and lives[row] != life:
-            before = page.values[row]
-            after = _padded(state.value(row), before)
-            fell = (after[:, 0] < before[:, 0]) | (state.in_bytes[: len(before)] & (after[:, 1] < before[:, 1]))
-            if fell.any():
-                return False
-    stayed = [row for row in page.lives if row in lives]
-    return stayed == [row for row in lives if row in page.lives]
-
-
-def _padded(after: Integers, before: Integers) -> Integers:
-    return after[: len(before)]
+def keeps_order(life: Life) -> bool:
+    """Tell whether the files of a life's server are in creation order, as the design trusts them to be."""
+    return life.scope.version.numbers >= (2, 5, 3) and traits(life.scope.version).keeps_creation_order
 
 
 def _amounts(kind: str, state: MountState, row: int, values: Integers) -> Totals:

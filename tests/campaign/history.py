@@ -1,17 +1,18 @@
 """Plays a plan: simulator, agents, network, aggregator; then compares with the truth."""
 
 from collections import Counter as Tally
-from collections import defaultdict
 from dataclasses import dataclass
 
 from campaign.agents import SimAgent, Sweep
 from campaign.book import Totals
-from campaign.plan import PERIOD, SERVERS, Plan
+from campaign.details import accounted, shown
+from campaign.plan import EPOCH, PERIOD, SERVERS, Plan, Step
+from campaign.windows import Windows, place
 from campaign.world import World
-from harvest_core.accounting.sweeps import Sweeps
+from harvest_core.accounting.apply import Work
+from harvest_core.accounting.sweeps import ClosedSweep, Sweeps
 from harvest_core.accounting.totals import job_totals
 from harvest_sim.lives import EndReason
-from harvest_sim.truth import TotalKey
 
 
 @dataclass(slots=True)
@@ -28,7 +29,12 @@ class Outcome:
     """(event, version) -> how often."""
     rates: list[str]
     """Published rates that cannot be."""
-    skipped_reads: bool
+    published: list[str]
+    """Published totals that are not those of the state."""
+    untold: list[str]
+    """What was never shown, of which nothing was said."""
+    details: list[str]
+    """Minima, maxima and histograms that are not those that were shown."""
 
 
 class History:
@@ -38,45 +44,55 @@ class History:
         self.plan = plan
         self.world = World(plan)
         self.sweeps = Sweeps(deadline_seconds=5)
-        self.rates: list[tuple[int, dict[tuple[str, bytes, str, str], tuple[float, float]]]] = []
+        self._recoveries = 0
+        self.windows = Windows()
+        self.published: list[ClosedSweep] = []
+        self.closed_tick = 0
 
     # --- playing ---
 
     def play(self) -> Outcome:
-        """Play it to its end and compare."""
-        steps = list(self.plan.steps)
-        for tick in range(1, self.plan.ticks + 1):
-            for step in [step for step in steps if step.tick == tick]:
-                self.world.site.time.advance_to(round(((tick - 1) * PERIOD + step.after) * 1e9))
-                self.world.happen(step, tick)
-            self.world.site.time.advance_to(tick * PERIOD * 10**9)
-            self.world.bring_back(tick)
-            self._sweep(tick)
-        for tick in (self.plan.ticks + 1, self.plan.ticks + 2):
-            self.world.down = dict.fromkeys(self.world.down, 0)
-            self.world.stopped, self.world.cut = {}, {}
-            self.world.site.time.advance_to(tick * PERIOD * 10**9)
-            self.world.bring_back(tick)
-            self._sweep(tick)
+        """Play it to its end and compare; at the end everything works for a while, so that all is read and sent."""
+        for tick in range(1, self.plan.ticks + 3):
+            if tick > self.plan.ticks:
+                self.world.down = dict.fromkeys(self.world.down, 0)
+                self.world.stopped, self.world.cut = {}, {}
+            self._period(tick, [step for step in self.plan.steps if step.tick == tick])
         return self._outcome()
 
-    def _sweep(self, tick: int) -> None:
-        for name, agent in self.world.agents.items():
-            if self.world.site.servers[name].is_up and self.world.stopped.get(name, 0) < tick:
-                agent.sweep(tick * PERIOD, self._happen_between, cut=self.world.cut_reads)
+    def _period(self, tick: int, steps: list[Step]) -> None:
+        """Play what happens until the tick, and the reads whose time comes by the clocks of their servers."""
+        for step in steps:
+            at_ns = round(((tick - 1) * PERIOD + step.after) * 1e9)
+            self._read_until(at_ns, tick)
+            self.world.site.time.advance_to(at_ns)
+            self.world.happen(step, tick)
+        end_ns = tick * PERIOD * 10**9
+        self._read_until(end_ns - 1, tick)
+        self.world.site.time.advance_to(end_ns)
+        self.world.bring_back(tick)
+        self._read_until(end_ns, tick)
         for step in [step for waiting in self.world.between.values() for step in waiting]:
             self.world.io(step)
         self.world.between.clear()
-        self.world.cut_reads = set()
         for name, agent in self.world.agents.items():
             if self.world.cut.get(name, 0) < tick and self.world.site.servers[name].is_up:
                 self._deliver(agent)
-        self.rates += [
-            (closed.tick_seconds, closed.rates)
-            for closed in self.sweeps.close(tick * PERIOD + 6, frozenset(self.world.site.targets))
-        ]
+        self._recover()
+        for closed in self.sweeps.close(EPOCH + tick * PERIOD + 6, frozenset(map(place, self.world.site.targets))):
+            self.closed_tick = closed.tick_seconds
+            self.published.append(closed)
         if tick % 7 == 0:
             self.world.ledger.fold()
+
+    def _read_until(self, until_ns: int, tick: int) -> None:
+        while True:
+            agent = min(self.world.agents.values(), key=SimAgent.due_ns)
+            if agent.due_ns() > until_ns:
+                return
+            self.world.site.time.advance_to(agent.due_ns())
+            is_running = agent.server.is_up and self.world.stopped.get(agent.server.name, 0) < tick
+            agent.sweep(self._happen_between, cut=self.world.cut_reads, bad=self.world.bad_lines, is_running=is_running)
 
     def _happen_between(self, target: str) -> None:
         if self.world.between[target]:
@@ -88,12 +104,25 @@ class History:
         agent.sent += agent.spool
         agent.spool = []
 
+    def _recover(self) -> None:
+        """Begin again with what the ledger has, as an aggregator does after it died."""
+        ledger = self.world.ledger
+        if self._recoveries != ledger.recoveries:
+            self._recoveries = ledger.recoveries
+            self.sweeps = Sweeps(deadline_seconds=5, closed_tick_seconds=self.closed_tick)
+            for (target, *_), stay in ledger.stays.items():
+                self.sweeps.restore(place(target), stay, until_tick=self.closed_tick)
+
     def _accept(self, sweep: Sweep) -> None:
-        for life, shown in sweep.shown:
-            life.show(shown)
+        self._recover()
+        for life, what in sweep.shown:
+            life.show(what)
         sweep.shown = []
+        work = self.world.ledger.accept(sweep).work
+        self.sweeps.report(place(sweep.target), work)
+        if not sweep.was_accepted and work.tick_seconds > self.closed_tick:  # else it was replayed, or late
+            self.windows.note(sweep, work)
         sweep.was_accepted = True
-        self.sweeps.report(sweep.target, self.world.ledger.accept(sweep).work)
 
     # --- comparing ---
 
@@ -110,15 +139,48 @@ class History:
             for key, amount in self.world.site.truth.shown(readable=True).items()
         }
         self._note_what_lustre_did()
+        difference = _minus(truth, total)
+        was_bad = any(event == "bad line" for event, _ in self.world.events)  # then not all details were shown
         return Outcome(
-            difference=_minus(truth, total),
+            difference=difference,
             explained=book.explained(),
             flagged=len(book.flags),
             decisions=book.decisions,
             events=self.world.events,
-            rates=self._wrong_rates(),
-            skipped_reads=self.world.site.truth.events["skipped in a read"] > 0,
+            rates=self.windows.wrong(self.published, self.world.site.truth),
+            published=self._wrongly_published(),
+            untold=book.unseen.untold(self.world.site.truth),
+            details=self._wrong_details(with_histograms=not difference and not book.flags) if not was_bad else [],
         )
+
+    def _wrongly_published(self) -> list[str]:
+        """Return the totals of the last closed sweep that are not what the lives add up to."""
+        some_day = EPOCH * 2  # also of servers whose clocks are ahead, and what came late
+        for (name, *_), stay in self.world.ledger.stays.items():
+            self.sweeps.report(place(name), Work(mount=stay.mounts[-1][1], tick_seconds=some_day))
+        tables = self.sweeps.close(some_day, frozenset())[-1].tables
+        wrong = []
+        for name, target in self.world.ledger.targets.items():
+            table = tables[place(name).table]
+            totals = job_totals(target.stays.values())
+            for job in totals.keys() | set(table.jobs):
+                known = totals[job].counters if job in totals else {}
+                if {k: v for k, v in known.items() if any(v)} != table.job(job).counters:
+                    wrong.append(f"{name} {job!r}: {table.job(job).counters}, not {known}")
+        return wrong
+
+    def _wrong_details(self, *, with_histograms: bool) -> list[str]:
+        """Return minima and maxima that differ, and histograms where no life was in doubt."""
+        extremes, histograms = shown(self.world.ledger.book.details.values())
+        our_extremes, our_histograms = accounted(self.world.ledger.stays)
+        wrong = [
+            f"{key} was {pair}, not {our_extremes.get(key)}"
+            for key, pair in extremes.items()
+            if our_extremes.get(key) != pair
+        ]
+        if with_histograms and histograms != our_histograms:
+            wrong.append(f"histograms: {set(histograms.items()) ^ set(our_histograms.items())}")
+        return wrong
 
     def _note_what_lustre_did(self) -> None:
         """Count what happened by itself, by version."""
@@ -139,33 +201,6 @@ class History:
 
     def _version_of(self, server: str) -> str:
         return self.plan.versions[SERVERS.index(server)]
-
-    def _wrong_rates(self) -> list[str]:
-        """Return published rates that are negative, or above what was really done at any tick until then."""
-        shift = 400_000  # what happens while a file is read has the time of the sweep and a little more
-        ticks = [tick * PERIOD * 10**9 + shift for tick in range(self.plan.ticks + 3)]
-        readable: defaultdict[bytes, set[bytes]] = defaultdict(set)
-        for life in self.world.site.truth.lives:
-            readable[life.key].add(life.readable_key)
-        most: dict[TotalKey, tuple[float, float]] = {}
-        highest: list[dict[tuple[str, bytes, str, str], tuple[float, float]]] = [{}]
-        for work in self.world.site.truth.work_per_tick(ticks):
-            for key, amount in work.items():
-                old = most.get(key, (0.0, 0.0))
-                most[key] = (max(old[0], amount.samples / PERIOD), max(old[1], amount.total / PERIOD))
-            bounds: defaultdict[tuple[str, bytes, str, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-            for key, rate in most.items():  # ids that print alike have one rate: at most all of theirs together
-                for job in readable[key.key]:
-                    name = (key.kind.name, job, key.op, key.unit)
-                    bounds[name] = (bounds[name][0] + rate[0], bounds[name][1] + rate[1])
-            highest.append(bounds)
-        wrong = []
-        for tick, rates in self.rates:
-            for (target, job, counter, unit), rate in rates.items():
-                bound = highest[tick // PERIOD].get((target[3:6], job, counter, unit), (0.0, 0.0))
-                if min(rate) < 0 or any(r > b * (1 + 1e-9) for r, b in zip(rate, bound, strict=True)):
-                    wrong.append(f"tick {tick // PERIOD}: {target} {job!r} {counter} {rate} above {bound}")
-        return wrong
 
 
 def _minus(left: Totals, right: Totals) -> Totals:

@@ -12,7 +12,7 @@ from campaign.plan import EVENTS, NO_START, QUESTION_MARKS, SKIPPING, SWITCHABLE
 
 LEAST = 20
 """How often each possible pair of event and version must have happened in a campaign of this size or more."""
-FULL_SIZE = 2000
+FULL_SIZE = 3000
 CELLS: dict[str, Iterable[str]] = {
     **{event: VERSIONS for event in EVENTS if event != "skip"},
     **{f"evicted, back {how}": VERSIONS for how in ("lower", "equal", "higher")},
@@ -78,12 +78,18 @@ def problem(plan: Plan, outcome: Outcome) -> str:
         keys = outcome.difference.keys() | outcome.explained.keys()
         wrong = {k for k in keys if outcome.difference.get(k) != outcome.explained.get(k)}
         key = min(wrong)
-        found, known = outcome.difference.get(key, (0, 0)), outcome.explained.get(key, (0, 0))
-        return f"truth - total is {found} for {key}, of which flagged decisions explain {known} ({len(wrong)} such)"
+        off, known = outcome.difference.get(key, (0, 0)), outcome.explained.get(key, (0, 0))
+        return f"truth - total is {off} for {key}, of which flagged decisions explain {known} ({len(wrong)} such)"
     if plan.calm and outcome.flagged:
         return f"{outcome.flagged} decisions flagged in a history that leaves nothing open"
-    if outcome.rates:
-        return f"{len(outcome.rates)} impossible rates: {outcome.rates[0]}"
+    for what, found in (
+        ("impossible rates", outcome.rates),
+        ("totals published wrongly", outcome.published),
+        ("lives untold", outcome.untold),
+        ("details", outcome.details),
+    ):
+        if found:
+            return f"{len(found)} {what}: {found[0]}"
     return ""
 
 
@@ -101,7 +107,11 @@ def run(seeds: Iterable[int], *, show: bool = False) -> Campaign:
     campaign = Campaign()
     with multiprocessing.get_context("spawn").Pool() as pool:
         for plan, outcome in pool.imap(play, seeds, chunksize=20):
+            failed = len(campaign.failures)
             campaign.add(plan, outcome)
+            if show:
+                for failure in campaign.failures[failed:]:
+                    print(failure, file=sys.stderr, flush=True)
             if show and campaign.histories % 1000 == 0:
                 print(f"{campaign.histories} histories, {len(campaign.failures)} failed", file=sys.stderr, flush=True)
     return campaign

@@ -5,7 +5,7 @@ from collections import defaultdict
 from random import Random
 
 from campaign.agents import Ledger, SimAgent
-from campaign.plan import PERIOD, SERVERS, SWITCHABLE, TARGETS, Plan, Step
+from campaign.plan import EPOCH, PERIOD, SERVERS, SWITCHABLE, Plan, Step
 from harvest_sim.ids import readable_id
 from harvest_sim.site import Site
 
@@ -19,17 +19,19 @@ class World:
         self.site = Site(Random(f"site {plan.seed}"))
         for name, version in zip(SERVERS, plan.versions, strict=True):
             plain, _, header = version.partition(" ")
-            self.site.add_server(name, plain, stats_header=not header)
-        for number, target in enumerate(TARGETS):
-            order = SERVERS if number == 0 else SERVERS[::-1]
+            server = self.site.add_server(name, plain, stats_header=not header)
+            server.clock.wall_offset_ns = EPOCH * 10**9
+        for target in plan.targets:
+            order = SERVERS if "OST" in target else SERVERS[::-1]
             self.site.add_target(target, order, cleanup_interval_seconds=plan.cleanup_seconds)
         rng = Random(f"agents {plan.seed}")
-        self.agents = {name: SimAgent(self.site, self.site.servers[name], rng) for name in SERVERS}
+        self.agents = {name: SimAgent(self.site, self.site.servers[name], rng, plan.part_records) for name in SERVERS}
         self.ledger = Ledger(self.site.truth)
         self.down: dict[str, int] = {}
         self.stopped: dict[str, int] = {}
         self.cut: dict[str, int] = {}
         self.cut_reads: set[str] = set()
+        self.bad_lines: set[str] = set()
         self.between: defaultdict[str, list[Step]] = defaultdict(list)
 
     def happen(self, step: Step, tick: int) -> None:
@@ -48,6 +50,7 @@ class World:
             "interval": self._interval,
             "last_rcvd deleted": self._delete_last_rcvd,
             "cut read": self._cut_read,
+            "bad line": self._bad_line,
             "header switched": self._switch_header,
             "skip": self._skip,
             "agent restart": self._agent_restart,
@@ -58,6 +61,7 @@ class World:
             "duplicate": self._duplicate,
             "aggregator restart": self._aggregator_restart,
             "aggregator restored": self._aggregator_restored,
+            "segments gone": self._segments_gone,
             "spool full": self._spool_full,
         }[step.what](step._replace(tick=tick))
         if happened and step.what not in {"io", "backup", "skip"}:
@@ -158,6 +162,10 @@ class World:
         self.cut_reads.add(step.target)
         return True
 
+    def _bad_line(self, step: Step) -> bool:
+        self.bad_lines.add(step.target)
+        return True
+
     def _skip(self, step: Step) -> bool:
         """Let a job start while the file is read: idle records are evicted under the reader's hands."""
         op = "write" if "OST" in step.target else "open"
@@ -166,8 +174,14 @@ class World:
 
     def _backup(self, step: Step) -> bool:
         del step
-        self.ledger.keep_backup()
-        return True
+        return self._keep_backup()
+
+    def _keep_backup(self) -> bool:
+        """Make a backup, unless the ledger was restored and waits for what it had before."""
+        waits = any(sweep.was_accepted for agent in self.agents.values() for sweep in agent.spool)
+        if not waits:
+            self.ledger.keep_backup()
+        return not waits
 
     def version(self, step: Step) -> str:
         """Return the version of the server that an event is about."""
@@ -180,6 +194,7 @@ class World:
             "interval",
             "last_rcvd deleted",
             "cut read",
+            "bad line",
             "skip",
         }:
             mounted = self.site.targets[step.target].mounted
@@ -200,12 +215,11 @@ class World:
         return True
 
     def _state_lost(self, step: Step) -> bool:
-        agent = self.agents[step.op]
-        if any(sweep.was_accepted for sweep in agent.spool):
+        if not self._keep_backup():
             return False  # on top of a restored aggregator: then it is gone for good
+        agent = self.agents[step.op]
         agent.spool, agent.sent = [], []
         agent.restart()
-        self.ledger.keep_backup()
         return True
 
     def _network_cut(self, step: Step) -> bool:
@@ -231,7 +245,15 @@ class World:
             agent.sent = []
         return True
 
+    def _segments_gone(self, step: Step) -> bool:
+        """Restore an aggregator that no agent can help: it asks for a full picture, which is a new incarnation."""
+        del step
+        self.ledger.restore()
+        self.ledger.forget_what_was_shown()
+        for agent in self.agents.values():
+            agent.spool, agent.sent = [], []
+            agent.restart()
+        return True
+
     def _spool_full(self, step: Step) -> bool:
-        agent = self.agents[step.op]
-        agent.merge_spool()
-        return len(agent.spool) > 1
+        return self.agents[step.op].merge_spool() > 0

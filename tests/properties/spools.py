@@ -74,5 +74,5 @@ def merged_spool(spool: Spool, first: int, end: int) -> Spool:
     thin = list(spool)
     for places in groups.values():
         for place, facts in zip(places, merged([reads[place] for place in places]), strict=True):
-            thin[place] = (encoded(facts, last=True),)
+            thin[place] = (encoded(facts),)
     return tuple(thin)

@@ -143,6 +143,11 @@ class JobScanner:
         """The slots that the read before showed and the last one did not; they are not used again."""
         self.unread = Trouble()
 
+    @property
+    def slots_used(self) -> int:
+        """How many slots were given out; none is given out twice."""
+        return self._next_slot
+
     def read(self, read_into: Callable[[memoryview], int]) -> Iterator[JobColumns]:
         """Read the file to its end and yield the records that moved, a buffer's worth at a time.
 
@@ -159,6 +164,8 @@ class JobScanner:
             for starts, hashes in pieces(read_into, self._engine, self._buffer):
                 self._junk(bytes(self._buffer[: starts[0]]))
                 slots: list[int | None] = [known.pop(key, None) for key in hashes]
+                if used:  # one before it that prints alike may have been given its slot: then it moved, too
+                    slots = [None if slot in used else slot for slot in slots]
                 moved = [number for number, slot in enumerate(slots) if slot is None]
                 used.update(slot for slot in slots if slot is not None)
                 if moved:

@@ -3,19 +3,25 @@
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Protocol
 
-from harvest_core.facts import Facts, Moved, moved_records, order_change
+from harvest_core.facts import Facts, Moved, Name, moved_records, order_change
 from harvest_core.lustre.columns import Codes, JobColumns
+from harvest_core.wire import PART_BYTES, in_parts, moved_bytes
 
 PART_RECORDS = 8192
-"""Of one part: as a message it stays below 4 MiB with the longest records there are."""
+"""Of one part, at most: fewer where they weigh more than a message may."""
+
+
+SlotName = tuple[bytes, int, int]
+"""A record's name: the job's id, when it began (0 = not said), and its rank among records that print alike."""
 
 
 class Follower(Protocol):
     """Whoever goes through the file; order and gone are those of the last whole read."""
 
-    names: dict[int, tuple[bytes, int, int]]
+    names: dict[int, SlotName]
     order: "array[int]"
     gone: list[int]
 
@@ -26,18 +32,26 @@ class Differences:
     def __init__(self, codes: Codes) -> None:
         self._codes = codes
         self._told_codes = 0
-        self._told: set[int] = set()
+        self._told: dict[int, tuple[int, SlotName]] = {}
+        """By slot: the segment that named it last, and the name."""
+        self._segment = 0
         self._extremes: dict[int, int] = {}
         self._order: array[int] | None = None
 
-    def facts(self, read: Facts, chunks: Iterable[JobColumns], follower: Follower) -> Iterator[tuple[Facts, bool]]:
-        """Yield the parts of one read, the last one marked; ``read`` has what is known before reading.
+    def begin_segment(self) -> None:
+        """Name again what is used from now on: a segment of the spool can be understood by itself."""
+        self._segment += 1
+        self._told_codes = 0
+
+    def facts(self, read: Facts, chunks: Iterable[JobColumns], follower: Follower) -> Iterator[Facts]:
+        """Yield the parts of one read; ``read`` has what is known before reading.
 
         An error while reading ends in a last part that is not complete: nothing after the cut is absent.
         """
         columns = JobColumns()
         problem: OSError | None = None
         rest = iter(chunks)
+        parts = 0
         while True:
             try:
                 columns.extend(next(rest))
@@ -46,27 +60,37 @@ class Differences:
             except OSError as error:
                 problem = error
                 break
-            if len(columns.slot) >= PART_RECORDS:
-                yield self._part(read, columns, follower.names), False
+            if len(columns.slot) >= PART_RECORDS or moved_bytes(columns) >= PART_BYTES:
+                about = replace(read, part=parts, is_last_part=False)
+                cut = in_parts(self._part(about, columns, columns.slot, follower.names), PART_RECORDS)
+                yield from cut
+                parts += len(cut)
                 columns = JobColumns()
-        last = self._part(read, columns, follower.names)
+        read = replace(read, part=parts)
         if problem is not None or not read.complete:
-            yield replace(last, complete=False), True
+            last = self._part(replace(read, complete=False), columns, columns.slot, follower.names)
+            yield from in_parts(last, PART_RECORDS)
             return
-        last.gone = array("q", [slot for slot in follower.gone if slot in self._told])
-        last.order_is_full = self._order is None
-        last.order = follower.order if self._order is None else order_change(self._order, follower.order)
+        order = follower.order if self._order is None else order_change(self._order, follower.order)
+        gone = array("q", [slot for slot in follower.gone if slot in self._told])
+        last = self._part(read, columns, chain(columns.slot, order, gone), follower.names)
+        last.order_is_full, last.order, last.gone = self._order is None, order, gone
         self._order = follower.order
         for slot in follower.gone:
-            self._told.discard(slot)
+            self._told.pop(slot, None)
             self._extremes.pop(slot, None)
-        yield last, True
+        yield from in_parts(last, PART_RECORDS)
 
-    def _part(self, read: Facts, columns: JobColumns, names: Mapping[int, tuple[bytes, int, int]]) -> Facts:
-        new = [(slot, *names[slot]) for slot in columns.slot if slot not in self._told]
-        self._told.update(slot for slot, *_ in new)
+    def _part(self, read: Facts, columns: JobColumns, used: Iterable[int], names: Mapping[int, SlotName]) -> Facts:
+        new: list[Name] = []
+        again: list[Name] = []
+        for slot in used:
+            segment, name = self._told.get(slot) or (-1, names[slot])
+            if segment != self._segment:
+                self._told[slot] = (self._segment, name)
+                (new if segment < 0 else again).append((slot, *name))
         known = list(self._codes.known)
         counters = [(code, *known[code]) for code in range(self._told_codes, len(known))]
         self._told_codes = len(known)
         moved = moved_records(columns, self._extremes) if columns.slot else Moved()
-        return replace(read, names=new, counters=counters, moved=moved)
+        return replace(read, names=new, again=again, counters=counters, moved=moved)

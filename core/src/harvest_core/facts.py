@@ -53,10 +53,23 @@ class Moved:
 
 MOVED_COLUMNS: Final = tuple(Moved.__dataclass_fields__)
 
+Name = tuple[int, bytes, int, int]
+"""(slot, job id, start in nanoseconds or 0, rank among records that print alike)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCost:
+    """What a read cost the server."""
+
+    user_microseconds: int = 0
+    kernel_microseconds: int = 0
+    bytes: int = 0
+    records: int = 0
+
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """One read of one target in one sweep."""
+    """One read of one target in one sweep, or a part of it."""
 
     incarnation: bytes
     seq: int
@@ -79,8 +92,13 @@ class Facts:
     """The first read() gave all there was, so that nothing can have been skipped before a second."""
     directory_gone: bool = False
     """Since the read before, the target was seen unmounted."""
-    names: Sequence[tuple[int, bytes, int, int]] = ()
-    """(slot, job id, start in nanoseconds or 0, rank among records that print alike), of slots that are new."""
+    part: int = 0
+    is_last_part: bool = True
+    """Order, gone, and how the read went are told by this one."""
+    names: Sequence[Name] = ()
+    """Of slots that are new."""
+    again: Sequence[Name] = ()
+    """Of slots that were named before, in another segment of the spool."""
     counters: Sequence[tuple[int, str, str]] = ()
     """(code, name, unit) likewise."""
     order_is_full: bool = False
@@ -89,6 +107,7 @@ class Facts:
     gone: Numbers = field(default_factory=column)
     moved: Moved = field(default_factory=Moved)
     unread_lines: int = 0
+    cost: ReadCost = ReadCost()
 
 
 def moved_records(columns: JobColumns, extremes: dict[int, int]) -> Moved:
@@ -116,7 +135,7 @@ def moved_records(columns: JobColumns, extremes: dict[int, int]) -> Moved:
         end = row + rows
         moved.rows.append(sum(keep[row:end]))
         low, high = columns.minimum[row:end], columns.maximum[row:end]
-        key = hash((low.tobytes(), high.tobytes()))
+        key = hash((low.tobytes(), high.tobytes(), columns.code[row:end].tobytes()))
         if extremes.get(slot) != key:
             extremes[slot] = key
             for at in range(row, end):

@@ -1,8 +1,9 @@
 """The site on disk, for real agents: a tree per server, and what readers do to it."""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -18,6 +19,7 @@ _SCRAMBLE_SECONDS = 100 * 365 * 24 * 3600 // 2
 
 @dataclass(slots=True, kw_only=True)
 class _Published:
+    key: tuple[str, str]
     file: File
     text: bytes
     showings: list[Showing]
@@ -36,8 +38,14 @@ class GatedEvent:
 
     targets: tuple[str, ...]
     perform: Callable[[], None]
-    may_happen: Callable[[], bool]
-    """Asked once all was shown: whether the agents have it safe, for example in their spools."""
+
+
+@dataclass(slots=True)
+class _Sweep:
+    """What the reader of one server has seen since it last began from the front."""
+
+    paths: set[str] = field(default_factory=set)
+    showings: list[Showing] = field(default_factory=list)
 
 
 class DiskFace:
@@ -46,6 +54,9 @@ class DiskFace:
     A file is replaced whole, so a reader always has one consistent text; unlike the in-process face this one
     therefore never skips a record. A reader that closes a file after reading from it counts as having read it
     whole. Times of files are scrambled: they must say nothing.
+
+    A reader has safe what it saw in one sweep when it begins the next: only then does it count as shown. One that
+    died before had nothing of it.
     """
 
     def __init__(self, site: Site, root: Path, rng: Random) -> None:
@@ -57,6 +68,7 @@ class DiskFace:
         self._present: dict[tuple[str, str], _Published] = {}
         self._mounts: dict[str, int] = {}
         self._gated: list[GatedEvent] = []
+        self._sweeps: defaultdict[str, _Sweep] = defaultdict(_Sweep)
         self._draft = root / ".draft"
         root.mkdir(parents=True, exist_ok=True)
 
@@ -77,7 +89,7 @@ class DiskFace:
             self._refresh(key, file)
 
     def poll(self) -> None:
-        """Learn what readers have done: count as shown what they read, scan as their close does (§2.1 (b))."""
+        """Learn what readers have done: what they have safe is shown; scan as their close does (§2.1 (b))."""
         for event in self._inotify.events():
             published = self._watched.get(event.watch)
             if published is None:
@@ -86,11 +98,29 @@ class DiskFace:
                 published.was_read = True
             if event.mask & inotify.CLOSE_NOWRITE:
                 if published.was_read:
-                    for life, shown in published.showings:
-                        life.show(shown)
+                    self._was_read(published)
                 published.file.after_read()
             if event.mask & inotify.IGNORED:
                 del self._watched[event.watch]
+
+    def reader_died(self, server: str) -> None:
+        """Doubt what the reader of a server saw in its last sweep: it is not known to have kept it."""
+        self.poll()
+        self._site.truth.doubtful += self._sweeps.pop(server, _Sweep()).showings
+
+    def _was_read(self, published: _Published) -> None:
+        server, path = published.key
+        if path.rpartition("/")[2] != "job_stats":
+            for life, shown in published.showings:
+                life.show(shown)
+            return
+        sweep = self._sweeps[server]
+        if path in sweep.paths:
+            for life, shown in sweep.showings:
+                life.show(shown)
+            sweep = self._sweeps[server] = _Sweep()
+        sweep.paths.add(path)
+        sweep.showings += published.showings
 
     def request(self, event: GatedEvent) -> None:
         """Let clients of the targets wait, and the event happen once readers have everything."""
@@ -101,7 +131,7 @@ class DiskFace:
     def perform_due(self) -> None:
         """Let those gated events happen that may."""
         for event in list(self._gated):
-            if all(map(self._all_shown, event.targets)) and event.may_happen():
+            if all(map(self._all_shown, event.targets)):
                 self._gated.remove(event)
                 event.perform()
                 for target in event.targets:
@@ -125,7 +155,7 @@ class DiskFace:
             is_new = text != before.text
             if not is_new or (file.says_time_of_read and now_ns - before.written_ns < _STATS_PERIOD_NS):
                 return
-        self._write(key, _Published(file=file, text=text, showings=showings, written_ns=now_ns))
+        self._write(key, _Published(key=key, file=file, text=text, showings=showings, written_ns=now_ns))
 
     def _is_remounted(self, key: tuple[str, str]) -> bool:
         return any(

@@ -2,19 +2,25 @@
 
 from collections.abc import Callable, Iterator
 
+from harvest_sim.clock import NSECS, ServerClock
 from harvest_sim.exports import Stats
 from harvest_sim.ops import Kind
-from harvest_sim.places import BOOT_ID, places, version_text
+from harvest_sim.places import BOOT_ID, STAT, UPTIME, places, version_text
 from harvest_sim.reading import File, job_stats_file, small_file
 from harvest_sim.target import MountedTarget
 from harvest_sim.text import uuid_text
 from harvest_sim.versions import Version, traits
 
 
-def server_files(version: Version, boot_id: str, *, jobid_var: str, jobid_name: str) -> Iterator[tuple[str, File]]:
+def server_files(
+    version: Version, boot_id: str, clock: ServerClock, *, jobid_var: str, jobid_name: str
+) -> Iterator[tuple[str, File]]:
     """Yield the files that a server has without any target."""
     root = places(version, Kind.OST).parameters
     yield BOOT_ID, _constant(f"{boot_id}\n".encode())
+    # Linux tells its clocks here, not Lustre: how long it is up, and when it booted by the wall clock of now
+    yield UPTIME, _clock(lambda: b"%.2f 0.00\n" % (clock.boot_ns() / NSECS))
+    yield STAT, _clock(lambda: b"btime %d\n" % ((clock.wall_ns() - clock.boot_ns()) // NSECS))
     yield f"{root}/version", _constant(version_text(version))
     yield f"{root}/jobid_var", _constant(f"{jobid_var}\n".encode())
     yield f"{root}/jobid_name", _constant(f"{jobid_name}\n".encode())
@@ -62,6 +68,10 @@ def _stats(stats: Stats) -> File:
 
 def _plain(compose: Callable[[], bytes], is_gone: Callable[[], bool]) -> File:
     return small_file(lambda: (compose(), []), is_gone=is_gone)
+
+
+def _clock(compose: Callable[[], bytes]) -> File:
+    return small_file(lambda: (compose(), []), is_gone=lambda: False, says_time_of_read=True)
 
 
 def _constant(text: bytes) -> File:

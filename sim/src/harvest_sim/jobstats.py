@@ -165,10 +165,10 @@ class JobStats:
         return (record.life for record in self.records.values())
 
     def _found(self, job_id: bytes) -> Record:
-        # Open in the text: whether the scan comes before the job is looked up. Here it does, so that a job
-        # that returns late on an old server loses its own record: the worse case for a reader.
         if self._scans_on_any_op:
-            self._scan_if_due()  # §2.1: up to 2.7.56 on any operation
+            # §2.1: up to 2.7.56 on any operation; in these sources the scan comes before the job is looked up (which
+            # the text does not say), so that a job that returns late loses its own record
+            self._scan_if_due()
         record = self.records.get(job_id)
         if record is None:
             if not self._scans_on_any_op:

@@ -32,40 +32,67 @@ class World:
     """Whether somebody asked for the truth right now; asking answers once."""
 
 
+class Live:
+    """A site on disk, idle at first; its time begins with the first step, and goes on while it is stepped."""
+
+    def __init__(self, settings: Settings, *, root: Path, for_seconds: float, world: World) -> None:
+        rng = Random(settings.seed)  # noqa: S311 a simulation must be repeatable
+        self.site = build_site(settings, rng, epoch_seconds=world.epoch_seconds)
+        self.face = DiskFace(self.site, root, rng)
+        self.elapsed_seconds = 0.0
+        self._player = build_player(settings, self.site, rng, seconds=for_seconds)
+        self._admins = Admins(settings, self.site, self.face, rng)
+        self._settings = settings
+        self._world = world
+        self._start: float | None = None
+        self._publish_at = 0.0
+        self._end_at = for_seconds
+        self.face.publish()
+
+    def stop(self) -> None:
+        """Start nothing new; readers still get to see what was done."""
+        self._end_at = min(self._end_at, self.elapsed_seconds)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all was done and shown, or readers were waited for long enough."""
+        is_settled = self._player.is_done and not self.face.waiting_events and not self.site.truth.unshown()
+        waited = self.elapsed_seconds - self._end_at
+        return waited >= 0 and (is_settled or waited >= self._settings.linger_seconds)
+
+    def step(self) -> None:
+        """Let happen what is due by now."""
+        now = self._world.seconds()
+        self._start = now if self._start is None else self._start
+        self.elapsed_seconds = elapsed = now - self._start
+        if elapsed >= self._end_at:
+            self._player.stop()
+        self.face.poll()
+        self._player.play_until(round(elapsed * NSECS))
+        self.face.perform_due()
+        if elapsed < self._end_at:
+            self._admins.act()
+        if elapsed >= self._publish_at:
+            self.face.publish()
+            self._publish_at = elapsed + self._settings.publish_seconds
+
+
 def run(settings: Settings, *, root: Path, truth_path: Path, for_seconds: float, world: World) -> Site:
     """Simulate for a time, wait until readers have seen everything, write the truth."""
-    rng = Random(settings.seed)  # noqa: S311 a simulation must be repeatable
-    site = build_site(settings, rng, epoch_seconds=world.epoch_seconds)
-    player = build_player(settings, site, rng, seconds=for_seconds)
-    face = DiskFace(site, root, rng)
-    admins = Admins(site, face, rng, event_seconds=settings.event_seconds)
-    start = world.seconds()
-    publish_at = report_at = 0.0
-    end_at = for_seconds
-    while True:
-        elapsed = world.seconds() - start
-        if elapsed >= for_seconds or world.is_stopped():
-            player.stop()
-            end_at = min(end_at, elapsed)
-        face.poll()
-        player.play_until(round(elapsed * NSECS))
-        face.perform_due()
-        if elapsed < end_at:
-            admins.act()
-        if elapsed >= publish_at:
-            face.publish()
-            publish_at = elapsed + settings.publish_seconds
-        if elapsed >= report_at or world.is_report_wanted():
-            write_report(site, truth_path)
-            world.say(_progress(site, face, elapsed))
-            report_at = elapsed + _REPORT_SECONDS
-        is_settled = player.is_done and not face.waiting_events and not site.truth.unshown()
-        if elapsed >= end_at and (is_settled or elapsed >= end_at + settings.linger_seconds):
-            break
+    live = Live(settings, root=root, for_seconds=for_seconds, world=world)
+    report_at = 0.0
+    while not live.is_over:
+        if world.is_stopped():
+            live.stop()
+        live.step()
+        if live.elapsed_seconds >= report_at or world.is_report_wanted():
+            write_report(live.site, truth_path)
+            world.say(_progress(live.site, live.face, live.elapsed_seconds))
+            report_at = live.elapsed_seconds + _REPORT_SECONDS
         world.sleep(_TICK_SECONDS)
-    face.close()
-    write_report(site, truth_path)
-    return site
+    live.face.close()
+    write_report(live.site, truth_path)
+    return live.site
 
 
 def _progress(site: Site, face: DiskFace, elapsed: float) -> str:

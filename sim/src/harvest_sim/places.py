@@ -9,6 +9,8 @@ PROC = "proc/fs/lustre"
 SYS = "sys/fs/lustre"
 DEBUG = "sys/kernel/debug/lustre"
 BOOT_ID = "proc/sys/kernel/random/boot_id"
+UPTIME = "proc/uptime"
+STAT = "proc/stat"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -242,7 +242,9 @@ class Site:
         )
         listing = self._listings.setdefault(server, _Listing())
         if listing.key != key:
-            own = server_files(host.version, host.boot_id, jobid_var=self.jobid_var, jobid_name=self.jobid_name)
+            own = server_files(
+                host.version, host.boot_id, host.clock, jobid_var=self.jobid_var, jobid_name=self.jobid_name
+            )
             listing.files = dict(own)
             for mount in mounts:
                 listing.files.update(target_files(mount))

@@ -1,12 +1,10 @@
 """The truth: every life that was ever lived, what was done in it and what of it was ever shown."""
 
-from bisect import bisect_left
 from collections import Counter as Tally
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from harvest_sim.lives import Life, Scope, Subject
+from harvest_sim.lives import Life, Scope, Showing, Subject
 from harvest_sim.ops import Kind, Op
 
 _NSECS = 1_000_000_000
@@ -47,6 +45,8 @@ class Truth:
         self.lives: list[Life] = []
         self.events: Tally[str] = Tally()
         """How often each thing happened that an accounting must survive."""
+        self.doubtful: list[Showing] = []
+        """What a reader saw that died before anybody could know whether it had it safe."""
 
     def born(self, *, subject: Subject, scope: Scope, key: bytes, ops: tuple[Op, ...], created_ns: int) -> Life:
         """Return a new life."""
@@ -96,6 +96,30 @@ class Truth:
             if row.shown_samples
         )
 
+    def possible(self, *, readable: bool = False) -> dict[TotalKey, list[list[Amount]]]:
+        """Return, for jobs' lives of which doubtful values were never shown again, what else each may have shown.
+
+        For each key, a list per such life: by how much its last value may be higher than the last that is certain.
+        """
+        found: dict[TotalKey, list[list[Amount]]] = {}
+        values: dict[int, list[Showing]] = {}
+        for life, shown in self.doubtful:
+            if life.subject is Subject.JOB and (not life.shown or shown.revision > life.shown[-1].revision):
+                values.setdefault(life.number, []).append((life, shown))
+        for showings in values.values():
+            life = showings[0][0]
+            certain = _last_shown(life)
+            more: dict[TotalKey, list[Amount]] = {}
+            for _, shown in showings:
+                for index, samples, total in shown.values:
+                    key = _key(life, life.ops[index])
+                    key = key._replace(key=life.readable_key) if readable else key
+                    before = certain.get(index, (0, 0))
+                    more.setdefault(key, []).append(Amount(samples - before[0], total - before[1]))
+            for key, amounts in more.items():
+                found.setdefault(key, []).append(amounts)
+        return found
+
     def unshown(self, subject: Subject = Subject.JOB) -> list[Life]:
         """Return the lives that did more than was ever shown of them."""
         return [life for life in self.select(subject) if not life.shown or life.shown[-1].revision < life.revision]
@@ -108,36 +132,6 @@ class Truth:
             if place in last:
                 yield last[place], life
             last[place] = life
-
-    def work_between(self, since_ns: int, until_ns: int, subject: Subject = Subject.JOB) -> dict[TotalKey, Amount]:
-        """Return what was done after ``since_ns``, until and with ``until_ns``."""
-        return _totals(
-            (_key(life, life.ops[work.op_index]), work.samples, work.total)
-            for life in self.select(subject)
-            for work in life.journal
-            if since_ns < work.at_ns <= until_ns
-        )
-
-    def work_per_tick(self, ticks_ns: Sequence[int], subject: Subject = Subject.JOB) -> list[dict[TotalKey, Amount]]:
-        """Return what was done between each two ticks: the one before excluded, the one at the end included."""
-        parts: list[list[tuple[TotalKey, int, int]]] = [[] for _ in ticks_ns]
-        for life in self.select(subject):
-            for work in life.journal:
-                tick = bisect_left(ticks_ns, work.at_ns)
-                if 0 < tick < len(ticks_ns):
-                    parts[tick].append((_key(life, life.ops[work.op_index]), work.samples, work.total))
-        return [_totals(part) for part in parts[1:]]
-
-    def highest_rates(
-        self, since_ns: int, until_ns: int, *, window_ns: int, subject: Subject = Subject.JOB
-    ) -> dict[TotalKey, tuple[float, float]]:
-        """Return per key the most samples/s and the largest sum/s in any window within the two times."""
-        journals: dict[TotalKey, list[tuple[int, int, int]]] = defaultdict(list)
-        for life in self.select(subject):
-            for work in life.journal:
-                if since_ns < work.at_ns <= until_ns:
-                    journals[_key(life, life.ops[work.op_index])].append((work.at_ns, work.samples, work.total))
-        return {key: _highest_rate(sorted(journal), window_ns) for key, journal in journals.items()}
 
 
 def _last_shown(life: Life) -> dict[int, tuple[int, int]]:
@@ -161,18 +155,3 @@ def _totals(parts: Iterable[tuple[TotalKey, int, int]]) -> dict[TotalKey, Amount
             Amount(samples, total) if before is None else Amount(before.samples + samples, before.total + total)
         )
     return totals
-
-
-def _highest_rate(journal: list[tuple[int, int, int]], window_ns: int) -> tuple[float, float]:
-    samples = total = most_samples = most_total = 0
-    first = 0
-    for at_ns, more_samples, more_total in journal:
-        samples += more_samples
-        total += more_total
-        while at_ns - journal[first][0] >= window_ns:
-            samples -= journal[first][1]
-            total -= journal[first][2]
-            first += 1
-        most_samples = max(most_samples, samples)
-        most_total = max(most_total, total)
-    return most_samples * _NSECS / window_ns, most_total * _NSECS / window_ns

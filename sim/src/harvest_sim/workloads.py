@@ -111,6 +111,28 @@ def equal_returns(stage: Stage, job_id: bytes, *, start: float, end: float) -> I
         at += pause
 
 
+def steady(stage: Stage, job_id: bytes, *, start: float, end: float, period: float = 1.0) -> Iterator[Operation]:
+    """Write a little all the time, so that counters that began again are lower for a while."""
+    at = start
+    while at < end:
+        for ost in stage.osts:
+            yield stage.io(at, ost, job_id, "write", size_bytes=_MIB, times=stage.rng.randrange(1, 64))
+        at += period * stage.rng.uniform(0.5, 1.0)
+
+
+def ever_larger(stage: Stage, job_id: bytes, *, start: float, end: float, period: float = 3.0) -> Iterator[Operation]:
+    """Do each time more than ever before: counters that began again are higher at once, by nothing to be told apart."""
+    at = start
+    times = 1
+    while at < end:
+        for ost in stage.osts:
+            yield stage.io(at, ost, job_id, "write", size_bytes=1 << 10, times=times)
+        for mdt in stage.mdts:
+            yield stage.io(at, mdt, job_id, "getattr", times=times)
+        at += period
+        times = times * 2 % ((1 << 30) - 1)  # after that from 1 again
+
+
 def login_processes(stage: Stage, *, start: float, end: float, period: float = 1.0) -> Iterator[Operation]:
     """Let users type commands: every command is a job id of its own (§4)."""
     rng = stage.rng

@@ -25,7 +25,7 @@ _USED: Final[Mapping[str, Callable[[Spec], bool]]] = {
 }
 """Every part that may lack an implementation, and whether a site asks for it."""
 
-IMPLEMENTED: Final[frozenset[str]] = frozenset({"certificates.denySerials"})
+IMPLEMENTED: Final[frozenset[str]] = frozenset({"aggregators", "certificates.denySerials"})
 """Who builds a part adds its name."""
 
 

@@ -4,8 +4,10 @@ import pickle
 from dataclasses import dataclass, field
 
 from harvest.v1.stream_pb2 import Batch
-from harvest_core.accounting.apply import Stay, Work, apply
+from harvest_core.accounting.apply import Stay, Work
 from harvest_core.accounting.mounts import MountState
+from harvest_core.accounting.snapshots import dump, load
+from harvest_core.accounting.targets import TargetAccount
 from harvest_core.accounting.totals import JobWork, job_totals
 from harvest_core.accounting.wire import joined, read
 from harvest_core.facts import Facts
@@ -20,10 +22,10 @@ Flag = tuple[str, tuple[int, int], str]
 """(job, (samples, bytes) in doubt, what was decided)."""
 
 
-def encoded(facts: Facts, *, last: bool = True) -> bytes:
+def encoded(facts: Facts) -> bytes:
     """Return facts as they cross the wire."""
     message = Batch()
-    write(message, facts, last_of_target=last, last_of_sweep=last)
+    write(message, facts)
     return message.SerializeToString()
 
 
@@ -36,7 +38,7 @@ def decoded(sweep: Sweep) -> Facts:
 class Aggregator:
     """The accounting of one kind of target, and what it said."""
 
-    stays: dict[tuple[str, str, str], Stay] = field(default_factory=dict)
+    accounts: dict[str, TargetAccount] = field(default_factory=dict)
     flags: list[Flag] = field(default_factory=list)
     unseen_seconds: int = 0
     incomplete_jobs: set[str] = field(default_factory=set)
@@ -44,8 +46,7 @@ class Aggregator:
     def take(self, sweep: Sweep) -> Work:
         """Apply the messages of one read."""
         facts = decoded(sweep)
-        stay = self.stays.setdefault((facts.target, facts.mount.server, facts.mount.boot_id), Stay())
-        work = apply(stay, facts)
+        work = self.accounts.setdefault(facts.target, TargetAccount()).apply(facts)
         for flag in work.ambiguities:
             names = [_plain(name, unit) for name, unit in flag.mount.counters]
             samples, amount = flag.amount[names.index(DATA)].tolist()
@@ -57,7 +58,7 @@ class Aggregator:
 
     def job(self, name: str) -> JobWork:
         """Return all that one job did."""
-        return job_totals(self.stays.values())[name.encode("latin-1")]
+        return job_totals(self.stays())[name.encode("latin-1")]
 
     def total(self, name: str, counter: str = DATA) -> tuple[int, int]:
         """Return (samples, sum) of one counter of one job."""
@@ -66,18 +67,28 @@ class Aggregator:
         ]
         return found[0] if found else (0, 0)
 
+    def stays(self) -> list[Stay]:
+        """Return all stays of all targets."""
+        return [stay for account in self.accounts.values() for stay in account.stays.values()]
+
     def state(self) -> MountState:
         """Return the state of the only stay's last mount."""
-        [stay] = self.stays.values()
+        [stay] = self.stays()
         return stay.mounts[-1][1]
 
     def backup(self) -> bytes:
         """Return what is durable."""
-        return pickle.dumps(self.stays)
+        kept = {
+            name: {key: dump(stay) for key, stay in account.stays.items()} for name, account in self.accounts.items()
+        }
+        return pickle.dumps(kept)
 
     def restore(self, backup: bytes) -> None:
         """Go on from an older state."""
-        self.stays = pickle.loads(backup)  # noqa: S301 - our own bytes of a moment ago
+        kept = pickle.loads(backup)  # noqa: S301 - our own bytes of a moment ago
+        self.accounts = {
+            name: TargetAccount({key: load(stay) for key, stay in stays.items()}) for name, stays in kept.items()
+        }
 
 
 def _plain(name: str, unit: str) -> str:

@@ -58,7 +58,7 @@ class Target:
     def restart_agent(self) -> None:
         """Start the agent again: another incarnation, the spool as it was."""
         self.agents += 1
-        self.incarnation = f"{self.server}-{self.boots}-{self.agents}".encode()
+        self.incarnation = f"{self.server}-{self.boots}-{self.agents}".encode().ljust(16)
         self.seq = 0
         self.codes = Codes()
         self._follow()
@@ -128,8 +128,8 @@ class Target:
         )
         chunks = self.scanner.read(_pieces([self._text(record) for record in records], cut=cut))
         parts = list(self.differences.facts(about, chunks, self.scanner))
-        parts[-1][0].unread_lines = self.scanner.unread.count
-        self.spool.append([encoded(part, last=last) for part, last in parts])
+        parts[-1].unread_lines = self.scanner.unread.count
+        self.spool.append([encoded(part) for part in parts])
         return decoded(self.spool[-1])
 
     def _text(self, record: Printed) -> bytes:

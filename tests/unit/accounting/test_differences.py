@@ -36,6 +36,34 @@ def test_names_are_said_again_by_another_incarnation() -> None:
     assert names(target.hold(40, job("a", 1, 1, 10))) == [b"a"]
 
 
+def test_a_segment_names_again_what_it_uses() -> None:
+    target = Target()
+    b, c = job("b", 1, 1, 11), job("c", 1, 1, 12)
+    target.hold(20, job("a", 1, 1, 10), b, c)
+    target.differences.begin_segment()
+
+    second = target.hold(40, job("a", 2, 2, 30), c, job("d", 1, 1, 31))
+    third = target.hold(60, job("a", 3, 3, 50), c, job("d", 1, 1, 31))
+
+    assert [name for _, name, _, _ in second.again] == [b"a", b"b"], (
+        "one moved, one is gone; the third is not spoken of"
+    )
+    assert names(second) == [b"d"]
+    assert ("write_bytes", "bytes") in [counter[1:] for counter in second.counters]
+    assert (third.again, third.names, third.counters) == ([], [], [])
+
+
+def test_a_segment_can_be_understood_by_itself() -> None:
+    """What told the names first is lost, and with it the order: no more is asked than the totals of what is shown."""
+    target = Target()
+    target.hold(20, job("a", 1, 1, 10), job("b", 1, 1, 11))
+    target.differences.begin_segment()
+    target.spool.clear()
+    target.read(40, job("a", 2, 20, 30))
+
+    assert target.total("a") == (2, 20)
+
+
 def test_what_did_not_move_is_not_sent() -> None:
     target = Target()
     target.hold(20, job("a", 1, 1, 10), job("b", 1, 1, 11))
@@ -109,9 +137,9 @@ def test_a_read_that_is_not_whole_from_the_start_says_nothing_of_order() -> None
     whole = target.hold(20, job("a", 1, 1, 1))
     about = replace(whole, complete=False, order_is_full=False, order=array("q"))
 
-    [(facts, last)] = Differences(Codes()).facts(about, [], target.scanner)
+    [facts] = Differences(Codes()).facts(about, [], target.scanner)
 
-    assert (last, facts.complete, facts.order_is_full, list(facts.order)) == (True, False, False, [])
+    assert (facts.is_last_part, facts.complete, facts.order_is_full, list(facts.order)) == (True, False, False, [])
 
 
 class Follower:
@@ -138,9 +166,9 @@ def test_a_large_read_comes_in_parts_of_which_the_last_has_the_order() -> None:
     chunks = [chunk_of(range(PART_RECORDS - 1)), chunk_of(range(PART_RECORDS - 1, PART_RECORDS))]
     chunks.append(chunk_of(range(PART_RECORDS, PART_RECORDS + 1)))
 
-    (first, first_is_last), (second, second_is_last) = Differences(codes).facts(about, chunks, Follower())
+    first, second = Differences(codes).facts(about, chunks, Follower())
 
-    assert (first_is_last, second_is_last) == (False, True)
+    assert [(part.part, part.is_last_part) for part in (first, second)] == [(0, False), (1, True)]
     assert (list(first.moved.slot), list(second.moved.slot)) == (list(range(PART_RECORDS)), [PART_RECORDS])
     assert (len(first.names), names(second)) == (PART_RECORDS, [b"job %d" % PART_RECORDS])
     assert (len(first.counters), len(second.counters)) == (1, 0)

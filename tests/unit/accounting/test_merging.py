@@ -184,7 +184,7 @@ def test_extremes_of_values_that_went_are_kept() -> None:
         aggregator.take([encoded(facts)])
 
     state = aggregator.state()
-    assert state.extremes[b"a", state.counters["write_bytes", "bytes"]] == (7, 9000)
+    assert state.extremes(b"a", state.counters["write_bytes", "bytes"]) == (7, 9000)
     assert aggregator.total("a") == (5, sum(amounts))
 
 
@@ -204,7 +204,7 @@ def test_histograms_stay_with_their_values() -> None:
     state = aggregator.state()
     column = state.counters["write_bytes", "bytes"]
     row = state.jobs.index(b"a")
-    assert {power: n for (r, c, power), n in state.histograms.items() if (r, c) == (row, column)} == {6: 2, 3: 1, 14: 1}
+    assert {power: n for (c, power), n in state.histogram(row).items() if c == column} == {6: 2, 3: 1, 14: 1}
 
 
 def test_a_stretch_that_is_certain_leaves_nothing_open_even_if_it_lasted_longer_than_the_interval() -> None:
@@ -244,3 +244,103 @@ def test_a_stretch_of_which_the_first_value_was_lost_is_not_certain() -> None:
     assert target.total("a")[0] >= 380
     assert target.flags != []
     assert {said for _, _, said in target.flags} <= {SAME, "new"}
+
+
+def moving_by_turns(target: Target, ticks: range, start: float = 0) -> list[Facts]:
+    """Let five jobs move one after the other, one in each read."""
+    done = dict.fromkeys("abcde", 1)
+    reads = []
+    at = dict.fromkeys("abcde", ticks[0] - 5)
+    for number, tick in enumerate(ticks):
+        name = "abcde"[number % 5]
+        done[name], at[name] = tick, tick - 5
+        reads.append(target.hold(tick, *(job(n, done[n], 10 * done[n], at[n], start=start) for n in done)))
+    return reads
+
+
+def test_records_that_move_now_and_then_do_not_keep_each_other_from_being_merged() -> None:
+    reads = moving_by_turns(Target(), range(20, 620, 20))
+
+    assert [len(values_of(merged(reads), slot)) for slot in range(5)] == [2] * 5
+
+
+def test_only_the_first_value_of_a_record_that_was_there_before_these_reads_breaks_a_stretch() -> None:
+    reads = moving_by_turns(Target(), range(20, 620, 20))[5:]
+
+    seqs = [[seq for seq, _, _ in values_of(merged(reads), slot)] for slot in range(5)]
+
+    assert seqs == [[6, 11, 26], [7, 12, 27], [8, 13, 28], [9, 14, 29], [10, 30]]
+
+
+def test_a_record_that_was_not_read_whole_may_have_fallen_since() -> None:
+    target = Target("2.14.0")
+    reads = []
+    for tick, amount in ((20, 800), (40, 900), (60, 1000), (80, 300), (100, 400)):
+        other = job("b", tick, amount, tick - 5, edited=lambda text: text.replace(b"sum:%16d" % 1000, b"sum:-1000"))
+        reads.append(target.hold(tick, job("a", tick, tick, tick - 5), other))
+
+    assert [seq for seq, _, _ in values_of(merged(reads))] == [1, 2, 3, 4, 5]
+
+
+def test_a_slot_of_another_mount_is_another_record() -> None:
+    target = Target("2.15.8")
+    reads = [target.hold(tick, job("a", tick, tick, tick - 5, start=3)) for tick in (20, 40, 60)]
+    target.remount()
+    reads += [target.hold(tick, job("b", tick, tick, tick - 5, start=3)) for tick in (80, 100, 120)]
+
+    assert [seq for seq, _, _ in values_of(merged(reads))] == [1, 3, 4, 6]
+
+
+def with_a_start(target: Target) -> None:
+    """Let a job work on while others are cleared, vanish and come, reads are cut and missed, and a clock goes back."""
+    for number in range(1, 13):
+        tick = 20 * number
+        others = [job(f"b{number // 3}", 13 - number, 13 - number, tick - 5, start=1 + number // 3)]
+        if number == 6:
+            target.skip_read()
+        if number == 8:
+            target.clock_step_seconds -= 1
+        target.hold(tick, job("a", tick, 10 * tick, tick - 5, start=4), *others, cut=number == 4)
+
+
+def test_values_of_a_life_that_a_start_names_go_whatever_happens_to_others() -> None:
+    target, plain = Target("2.15.8"), Target("2.15.8")
+    with_a_start(target)
+    with_a_start(plain)
+    assert [seq for seq, _, _ in values_of(merged(list(map(decoded, target.spool))))] == [1, 13]
+
+    target.merge_spool()
+    target.deliver()
+    plain.deliver()
+
+    assert target.total("a") == (240, 2400)
+    assert [target.total(f"b{n}") for n in range(5)] == [plain.total(f"b{n}") for n in range(5)]
+    assert target.flags == plain.flags == []
+
+
+def test_the_larger_value_of_a_life_that_a_start_names_stays() -> None:
+    target = Target("2.15.8")
+    for tick, samples in ((20, 5), (40, 9), (60, 7), (80, 8)):
+        target.hold(tick, job("a", samples, 100 * samples, tick - 5, start=4))
+
+    assert merged_total(target) == (9, 900)
+
+
+def test_beside_records_without_a_start_none_is_taken_by_its_start() -> None:
+    target = Target("2.15.8")
+    reads = [
+        target.hold(tick, job("a", tick, tick, tick - 5, start=4), job("b", other, other, tick - 5))
+        for tick, other in ((20, 9), (40, 8), (60, 7))
+    ]
+
+    assert stays_whole(reads)
+
+
+def test_records_that_print_alike_stay_whole() -> None:
+    target = Target()
+    reads = [
+        target.hold(tick, job("a", tick, tick, tick - 5), job("a", 2 * tick, tick, tick - 4), job("b", tick, 1, tick))
+        for tick in (20, 40, 60, 80)
+    ]
+
+    assert [len(values_of(merged(reads), slot)) for slot in range(3)] == [4, 4, 2]

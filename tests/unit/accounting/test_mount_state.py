@@ -1,6 +1,7 @@
 """The columns of a mount's state."""
 
 import numpy as np
+import pytest
 
 from harvest_core.accounting.mounts import MountState
 from unit.accounting.builder import Target
@@ -74,6 +75,38 @@ def test_rows_are_one_per_id_start_and_rank_whatever_the_incarnation() -> None:
     assert state.twins == {b"b": [int(state.slots[b"one"][2]), int(state.slots[b"one"][3])]}
 
 
+def test_slots_of_incarnations_and_mounts_that_are_over_are_forgotten_and_their_reads_still_known() -> None:
+    target = Target()
+    target.hold(20, job("a", 1, 1, 10))
+    [first] = target.spool
+    target.deliver()
+    target.restart_agent()
+    target.read(40, job("a", 2, 2, 30))
+    assert list(target.aggregator.state().slots) == list(target.aggregator.state().codes) == [target.incarnation]
+    target.remount()
+    target.read(60, job("a", 3, 3, 50))
+
+    [stay] = target.aggregator.stays()
+    assert [list(state.slots) for _, state in stay.mounts] == [[], [target.incarnation]]
+    assert target.aggregator.take(first).mount is None
+    assert target.total("a") == (5, 5)
+
+
+def test_buckets_grow_within_a_life_and_go_to_the_job_at_its_end() -> None:
+    state = MountState()
+    state.learn(b"one", [(0, b"a", 0, 0), (1, b"b", 0, 0)], [(0, "open", "reqs"), (1, "close", "reqs")])
+    for count in (5, 3):  # the second read is of an earlier moment
+        rows, columns, powers = np.array([1, 0, 1]), np.array([1, 0, 0]), np.array([31, 7, 0])
+        state.count_values(rows, columns, powers, np.array([count, 1, 2]))
+    state.count_values(np.array([0]), np.array([1]), np.array([3]), np.array([4]))
+    assert (state.histogram(0), state.histogram(1)) == ({(0, 7): 1, (1, 3): 4}, {(0, 0): 2, (1, 31): 5})
+
+    state.end_life(1)
+
+    assert (state.histogram(0), state.histogram(1)) == ({(0, 7): 1, (1, 3): 4}, {})
+    assert state.closed_histograms == {(b"b", 0, 0): 2, (b"b", 1, 31): 5}
+
+
 def test_a_total_never_falls() -> None:
     rng = np.random.default_rng(1)
     target = Target("2.14.0")
@@ -94,3 +127,17 @@ def test_what_the_clock_was_set_back_by_adds_up() -> None:
         state.watch_clock(wall, uptime)
 
     assert state.clock_back == 50 + 5
+
+
+@pytest.mark.parametrize("start", [0, 7])
+@pytest.mark.parametrize("last", [b"job 3", b"other"])
+def test_names_that_come_together_get_the_rows_that_they_get_one_by_one(start: int, last: bytes) -> None:
+    names = [*((9 - n, b"job %d" % n, start and start + n, 0) for n in range(9)), (0, last, start, 0)]
+    together, one_by_one = MountState(), MountState()
+    together.learn(b"one", names, ())
+    for name in names:
+        one_by_one.learn(b"one", [name], ())
+
+    assert (together.rows, together.jobs) == (one_by_one.rows, one_by_one.jobs)
+    assert together.start[: len(together.jobs)].tolist() == one_by_one.start[: len(one_by_one.jobs)].tolist()
+    assert together.slots[b"one"][: len(names)].tolist() == one_by_one.slots[b"one"][: len(names)].tolist()

@@ -12,7 +12,7 @@ def test_a_clear_that_a_cut_read_showed_puts_those_behind_the_cut_in_doubt() -> 
     target.read(60, job("a", 3, 300, 35), job("b", 9, 900, 50))
 
     assert target.total("a") == (13, 1300)
-    assert [name for name, *_ in target.flags] == ["b"]
+    assert {name for name, *_ in target.flags} == {"b"}
 
 
 def test_a_record_behind_one_that_is_new_was_re_created_where_reads_cannot_skip() -> None:
@@ -35,3 +35,29 @@ def test_anything_else_is_the_same_life_also_beside_one_that_was_evicted() -> No
 
     assert target.total("a") == (200, 2000)
     assert target.flags == []
+
+
+def test_one_that_prints_alike_and_was_shown_by_a_cut_read_only_is_flagged_where_it_moves_up() -> None:
+    target = Target("2.12.9", interval=100)
+    target.read(20, job("a?b", 2, 200, 15))
+    target.read(40, job("a?b", 2, 200, 15), job("a?b", 1, 100, 35), cut=True)
+
+    target.read(140, job("a?b", 1, 150, 130))
+
+    assert len(target.flags) == 2, "the second may have gone on under the first one's rank"
+
+
+def test_a_start_that_is_told_for_the_first_time_and_lies_behind_the_last_value_is_in_doubt_after_a_clock_was_set() -> (
+    None
+):
+    """The record began before the clock was set back, and its last value came afterwards."""
+    target = Target("2.16.1", header=False)
+    target.read(20)
+    target.booted_at -= 4000
+    target.read(40, job("a", 5, 500, 35, start=3000))
+    target.header = True
+
+    target.read(60, job("a", 5, 500, 35, start=3000))
+
+    assert target.total("a") == (5, 500)
+    assert [name for name, *_ in target.flags] == ["a"]

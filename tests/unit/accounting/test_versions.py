@@ -6,7 +6,6 @@ from harvest_core.accounting.versions import (
     Version,
     can_skip,
     counts_from_boot,
-    evicts_on_any_operation,
     in_creation_order,
     never_cleans,
 )
@@ -25,13 +24,6 @@ def test_files_are_in_creation_order_from_2_5_3_to_2_16_50(version: Version, hol
 )
 def test_reads_can_skip_up_to_2_15_55(version: Version, holds: bool) -> None:  # noqa: FBT001
     assert can_skip(version) is holds
-
-
-@pytest.mark.parametrize(
-    ("version", "holds"), [((), False), ((2, 5, 3), True), ((2, 7, 56), True), ((2, 7, 57), False), ((2, 12, 9), False)]
-)
-def test_any_operation_evicts_up_to_2_7_56(version: Version, holds: bool) -> None:  # noqa: FBT001
-    assert evicts_on_any_operation(version) is holds
 
 
 @pytest.mark.parametrize(

@@ -158,16 +158,17 @@ def test_never_shown_before_an_unmount_counts_as_unseen_and_its_jobs_are_incompl
     target.read(80, job("b", 1, 10, 70, start=70))
 
     assert target.aggregator.unseen_seconds == 40
-    assert target.aggregator.incomplete_jobs == {"a"}
+    assert target.aggregator.incomplete_jobs == {"a", "b"}, "b may have begun before the unmount"
 
 
 def test_never_shown_while_no_agent_ran_for_longer_than_the_interval_counts_as_unseen() -> None:
     target = Target(WITH_START)
-    target.read(20, job("a", 5, 500, 10, start=5))
+    target.read(20, job("a", 5, 500, 10, start=5), job("gone", 1, 1, 12, start=6))
     target.restart_agent()
-    target.read(920, job("a", 6, 600, 910, start=5))
+    target.read(920, job("a", 6, 600, 910, start=5), job("new", 1, 1, 915, start=905))
 
     assert target.aggregator.unseen_seconds == 900 - 600
+    assert target.aggregator.incomplete_jobs == {"a", "new", "gone"}
 
 
 @pytest.mark.parametrize(("interval", "unseen"), [(40, 80), (30, 80), (41, 0), (600, 0), (0, 0)])
@@ -214,6 +215,19 @@ def test_clocks_that_stepped_back_before_the_last_value_hide_nothing() -> None:
 
     assert target.total("a") == (7, 700)
     assert len(target.flags) == before
+
+
+@pytest.mark.parametrize(("set_back_seconds", "window_seconds"), [(10, 30), (4000, 4020), (0.5, 20), (-15, 5)])
+def test_clocks_that_step_leave_the_time_of_a_rate_true(set_back_seconds: float, window_seconds: int) -> None:
+    """The ticks are the server's own: 20 and 40, and 20 s plus what the clock was set back by lie between them."""
+    target = Target(NO_START)
+    target.read(20, job("a", 5, 500, 10))
+    target.booted_at -= set_back_seconds
+
+    work = target.read(40, job("a", 6, 600, 30))
+
+    assert set(work.window_seconds.tolist()) == {window_seconds}
+    assert target.aggregator.unseen_seconds == max(window_seconds - 600, 0)
 
 
 def test_clocks_that_step_change_nothing_with_start_time() -> None:

@@ -65,6 +65,80 @@ def test_order_says_nothing_where_the_follower_may_have_been_evicted_too() -> No
     assert target.flags == [("a", (5, 500), SAME), ("b", (1, 10), SAME)]
 
 
+def test_order_says_recreated_of_all_behind_one_that_fell_though_that_was_idle_and_no_sign_of_a_clear() -> None:
+    target = Target(IN_ORDER, interval=100)
+    target.read(20, job("a", 5, 500, 10), job("b", 1, 10, 15))
+    for tick in range(40, 140, 20):
+        target.read(tick, job("a", 5, 500, 10), job("b", 1, 10 + tick, tick - 5))
+
+    target.read(140, job("a", 2, 200, 131), job("b", 9, 900, 135))
+
+    assert target.total("a") == (7, 700)
+    assert target.total("b") == (10, 130 + 900)
+    assert target.flags == []
+
+
+def test_order_says_recreated_of_all_behind_one_that_was_away_where_reads_cannot_skip() -> None:
+    target = Target(CANNOT_SKIP, header=False, interval=100)
+    target.read(20, job("a", 5, 500, 10))
+    target.read(140, job("b", 1, 10, 135))
+
+    target.read(160, job("a", 6, 600, 151), job("b", 9, 900, 155))
+
+    assert target.total("b") == (10, 910)
+    assert target.flags == []
+
+
+def test_order_says_maybe_of_all_behind_one_that_was_away_where_reads_can_skip() -> None:
+    """And if b was re-created without having been idle, so may c have been, in front."""
+    target = Target(IN_ORDER, interval=100)
+    target.read(20, job("c", 1, 1, 10), job("a", 5, 500, 10))
+    target.read(140, job("c", 2, 2, 100), job("b", 1, 10, 135))
+
+    target.read(160, job("c", 3, 3, 141), job("a", 6, 600, 151), job("b", 9, 900, 155))
+
+    assert {name for name, *_ in target.flags} == {"a", "b", "c"}
+
+
+def test_order_proves_nothing_behind_one_that_the_last_read_may_have_skipped() -> None:
+    """It was absent once, for certain, but that was before; when b was first shown, a may have stood there."""
+    target = Target(IN_ORDER, interval=100)
+    target.read(20, job("a", 5, 500, 10), job("c", 1, 1, 15))
+    target.read(100, job("a", 5, 500, 10), job("c", 2, 2, 90))
+    target.read(140, job("c", 3, 3, 135), in_one_piece=True)
+    target.read(240, job("d", 1, 1, 151), job("b", 1, 10, 155))
+
+    target.read(260, job("d", 1, 1, 151), job("a", 6, 600, 152), job("b", 2, 20, 245))
+
+    assert target.total("a") == (11, 1100)
+    assert target.total("b") == (2, 20)
+    assert [name for name, *_ in target.flags] == ["b"]
+
+
+def test_order_is_that_of_the_last_whole_read_also_after_a_life_began_in_a_read_that_was_cut_short() -> None:
+    target = Target(IN_ORDER)
+    target.read(20, job("b", 1, 10, 15), job("a", 5, 500, 10))
+    target.read(40, job("b", 1, 10, 15), job("a", 2, 200, 31), cut=True)
+    target.read(60, job("b", 1, 10, 15), job("a", 2, 200, 31))
+
+    target.read(80, job("a", 2, 200, 31), job("b", 2, 20, 75))
+
+    assert target.total("b") == (3, 30)
+    assert target.flags == []
+
+
+def test_order_proves_nothing_of_one_that_a_cut_read_showed_meanwhile() -> None:
+    """It may have been re-created before that read, which was flagged then."""
+    target = Target(IN_ORDER)
+    target.read(20, job("a", 40, 400, 10), job("b", 1, 10, 15))
+    target.read(40, job("b", 1, 10, 15), job("a", 90, 900, 31), cut=True)
+
+    target.read(60, job("b", 1, 10, 15), job("a", 91, 910, 50))
+
+    assert target.total("a") == (91, 910)
+    assert target.flags == [("a", (40, 400), SAME), ("a", (90, 900), SAME)]
+
+
 def test_order_says_nothing_where_files_are_not_in_creation_order() -> None:
     target = Target(WITHOUT_ORDER)
     target.read(20, job("a", 5, 500, 10), job("b", 1, 10, 15))
@@ -114,7 +188,7 @@ def test_absent_is_not_proven_where_another_was_removed_and_is_back() -> None:
     target = Target(IN_ORDER)
     target.read(20, job("b", 1, 10, 15), job("d", 1, 10, 15), job("a", 5, 500, 16))
     target.read(40, job("b", 1, 10, 15), job("d", 1, 10, 15))
-    target.read(60, job("d", 1, 10, 15), job("b", 2, 20, 52), job("a", 6, 600, 55))
+    target.read(60, job("d", 1, 10, 15), job("a", 6, 600, 55), job("b", 2, 20, 52))
 
     assert target.total("a") == (11, 1100)
     assert target.total("b") == (3, 30)

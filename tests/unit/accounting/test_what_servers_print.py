@@ -1,5 +1,6 @@
 """The second table of DESIGN §5 where servers print strange things; and what else is kept of a life."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -107,9 +108,9 @@ def test_minimum_and_maximum_are_kept_per_job_and_histograms_per_life() -> None:
 
     state = target.aggregator.state()
     column = state.counters["write_bytes", "bytes"]
-    assert state.extremes[b"a", column] == (7, 9000)
+    assert state.extremes(b"a", column) == (7, 9000)
     counts: dict[int, int] = {}
-    for (_, _, power), count in state.histograms.items():
+    for (_, power), count in [item for row in range(len(state.jobs)) for item in state.histogram(row).items()]:
         counts[power] = counts.get(power, 0) + count
     assert counts == {3: 1, 7: 2, 13: 1, 14: 1}
 
@@ -124,5 +125,37 @@ def test_histograms_of_lives_that_are_over_are_added_to_the_jobs_own() -> None:
     column = state.counters["write_bytes", "bytes"]
     assert target.total("a") == (4, 5300)
     assert state.closed_histograms == {(b"a", column, 7): 1, (b"a", column, 13): 1}
-    assert state.histograms == {(0, column, 7): 2}
+    assert state.histogram(0) == {(column, 7): 2}
     assert target.flags == []
+
+
+def test_a_value_that_was_not_read_where_a_life_began_is_nobodys() -> None:
+    """Neither the former life's once more, nor a reason to see another life in the next read."""
+    target = Target("2.14.0")
+    target.read(20, job("a", 5, 500, 10, punch=(9, 90)))
+    spoilt = job("a", 7, 700, 30, punch=(1, 10), edited=lambda text: _spoilt(text, b"write_bytes"))
+    target.read(40, spoilt)
+    assert target.total("a") == (5, 500)
+
+    target.read(60, job("a", 8, 800, 50, punch=(2, 20)))
+
+    assert target.total("a") == (5 + 8, 500 + 800)
+    assert target.total("a", "punch") == (9 + 2, 90 + 20)
+
+
+def _spoilt(text: bytes, counter: bytes) -> bytes:
+    """Return a record of which one counter's numbers are negative."""
+    lines = text.splitlines(keepends=True)
+    return b"".join(re.sub(rb"(samples|sum):( +)\d", rb"\1:\2-", line) if counter in line else line for line in lines)
+
+
+def test_of_a_value_after_one_that_was_not_read_nobody_can_say_in_which_time_it_was_reached() -> None:
+    target = Target("2.14.0")
+    target.read(20, job("a", 5, 500, 10, punch=(9, 90)))
+    target.read(40, job("a", 7, 700, 30, punch=(9, 90), edited=lambda text: _spoilt(text, b"write_bytes")))
+
+    work = target.read(60, job("a", 8, 800, 50, punch=(10, 100)))
+    assert work.window_seconds.tolist() == [0, 0]
+
+    work = target.read(80, job("a", 9, 900, 70, punch=(10, 100)))
+    assert work.window_seconds.tolist() == [20]

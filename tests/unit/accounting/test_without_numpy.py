@@ -20,7 +20,7 @@ from harvest_core.differences import Differences
 from harvest_core.facts import OST, Facts, Mount
 from harvest_core.lustre.columns import Codes
 from harvest_core.merging import merged
-from harvest_core.wire import write
+from harvest_core.wire import concatenated, joined, plain, read, write
 
 codes = Codes()
 scanner = JobScanner(Pure(), bytearray(1 << 16), codes)
@@ -41,10 +41,15 @@ for seq in range(1, 6):
         mount=Mount(server="s", boot_id="b", instance=1), complete=True, read_at=seq, uptime=seq,
         lustre_version=(2, 12, 9), cleanup_interval_seconds=600,
     )
-    reads += [part for part, _ in differences.facts(about, scanner.read(read_into), scanner)]
+    spooled = []
+    for part in differences.facts(about, scanner.read(read_into), scanner):
+        message = Batch()
+        write(message, part)
+        spooled.append(message.SerializeToString())
+    reads.append(joined([read(Batch.FromString(message), plain) for message in spooled], concatenated))
 for facts in merged(reads):
     message = Batch()
-    write(message, facts, last_of_target=True, last_of_sweep=True)
+    write(message, facts)
     if facts.moved.slot:
         columns = (message.jobs.sum, message.jobs.continuous, message.jobs.maximum)
         print(message.seq, *(list(column.data) for column in columns))

@@ -252,3 +252,31 @@ def test_both_engines_read_mutated_text_alike() -> None:
             assert two[0].unread == two[1].unread
             assert two[0].gone == two[1].gone
             assert [two[0].names[s] for s in two[0].order] == [two[1].names[s] for s in two[1].order]
+
+
+@pytest.mark.parametrize("make_engine", ENGINES)
+def test_no_slot_is_given_twice_where_one_that_prints_alike_follows_in_another_buffer(
+    make_engine: Callable[[], Engine],
+) -> None:
+    """The younger of two has the rank of one that is gone; the older moved, and comes first."""
+    follow = scanner(make_engine(), size=8192)
+    between = [record(f"other{number}") for number in range(40)]
+    moved(follow, job_stats(record("a", written=1), record("a", written=2), *between))
+    moved(follow, job_stats(record("a", written=2), *between, record("a", written=3)))
+
+    moved(follow, job_stats(record("a", written=9), *between, record("a", written=3)))
+
+    assert len(set(follow.order)) == len(follow.order) == 42
+
+
+@pytest.mark.parametrize("make_engine", ENGINES)
+def test_a_counter_that_is_there_twice_is_sent_once(make_engine: Callable[[], Engine]) -> None:
+    once = record("7", written=3)
+    line = next(line for line in once.splitlines(keepends=True) if b"write_bytes" in line)
+    follow = scanner(make_engine())
+
+    [seen] = moved(follow, job_stats(once + line.replace(b"3", b"4")))
+
+    names = [counter[:2] for counter in seen[-2]]
+    assert len(names) == len(set(names))
+    assert follow.unread.count == 1

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from harvest_core.lustre.counters import Counter
-from harvest_core.lustre.job_stats import JobRecord, JobStats, parse_job_stats
+from harvest_core.lustre.job_stats import JobRecord, JobStats, parse_job_stats, parse_record
 
 CASES = Path(__file__).parents[2] / "data" / "lustre"
 HEAD = b"- job_id:          73001\n  snapshot_time:   1700000000\n"
@@ -135,9 +135,9 @@ def test_an_unknown_value_is_reported_and_the_known_ones_are_kept() -> None:
 )
 def test_a_line_that_makes_no_sense_costs_that_line_only(line: bytes) -> None:
     good = b"  punch:           { samples: 3, unit: reqs }"
-    read = record(good, line, good)
+    read = record(good, line, good.replace(b"punch", b"close"))
     assert read.unread == (line,)
-    assert read.counters == (Counter("punch", "reqs", 3), Counter("punch", "reqs", 3))
+    assert read.counters == (Counter("punch", "reqs", 3), Counter("close", "reqs", 3))
 
 
 # hist
@@ -333,3 +333,13 @@ def test_every_line_is_counted_once_wherever_the_text_is_cut(end: int) -> None:
 def test_every_line_of_a_case_is_counted_once(path: Path) -> None:
     text = path.read_bytes()
     assert lines_read(parse_job_stats(text)) == text.count(b"\n")
+
+
+def test_of_a_counter_that_is_there_twice_the_first_is_kept() -> None:
+    line = b"  write_bytes:     { samples: %d, unit: bytes, min: 1, max: 9, sum: %d }\n"
+    text = b"- job_id:          a\n  snapshot_time:   1001\n" + line % (5, 50) + line % (6, 60)
+
+    record = parse_record(text)
+
+    assert [counter.sum for counter in record.counters] == [50]
+    assert len(record.unread) == 1

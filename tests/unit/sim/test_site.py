@@ -171,7 +171,7 @@ def test_4_an_id_longer_than_31_bytes_shares_the_record_of_its_first_31() -> Non
 )
 def test_3_2_files_are_where_the_version_has_them(version: str, expected: set[str]) -> None:
     site, _ = lone_target(version)
-    assert set(site.files("oss1")) == expected | {"proc/sys/kernel/random/boot_id"}
+    assert set(site.files("oss1")) == expected | {"proc/sys/kernel/random/boot_id", "proc/uptime", "proc/stat"}
 
 
 def test_3_2_md_stats_stay_in_proc() -> None:
@@ -188,3 +188,18 @@ def test_equal_seeds_give_equal_sites() -> None:
         return text_of(site, "a", "job_stats") + text_of(site, "a", "boot_id")
 
     assert text() == text()
+
+
+def test_linux_tells_the_clocks_of_a_server_and_when_one_was_set() -> None:
+    site, _ = lone_target("2.12.9")
+
+    def told() -> tuple[float, int]:
+        uptime, stat = (text_of(site, "oss1", path) for path in ("proc/uptime", "proc/stat"))
+        return float(uptime.split()[0]), int(stat.split()[1])
+
+    uptime, booted = told()
+    site.advance(10)
+    assert told()[0] == pytest.approx(uptime + 10, abs=0.02)
+    assert told()[1] == booted
+    site.step_clock("oss1", -3600)
+    assert told()[1] in {booted - 3600, booted - 3601}

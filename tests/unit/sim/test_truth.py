@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from itertools import pairwise
 from random import Random
 
 from harvest_sim import workloads
@@ -81,17 +80,6 @@ def test_successions_are_lives_of_one_job_on_one_mount() -> None:
     assert not after.is_over
 
 
-def test_work_between_two_times_and_the_highest_rate() -> None:
-    site, target = lone_target("2.12.9")
-    second = 10**9
-    for at, size in enumerate((5, 100, 200, 7)):
-        site.time.advance_to((at + 1) * second + 10_000)
-        target.bulk(b"1", "write", size)
-    assert site.truth.work_between(2 * second, 4 * second)[WRITE] == Amount(2, 300)
-    assert site.truth.highest_rates(2 * second, 10 * second, window_ns=second)[WRITE] == (1.0, 200.0)
-    assert site.truth.highest_rates(2 * second, 10 * second, window_ns=2 * second)[WRITE] == (1.0, 150.0)
-
-
 def test_exports_have_lives_too() -> None:
     site, target = lone_target("2.12.9")
     site.connect("fs", "9@tcp")
@@ -143,14 +131,3 @@ def test_nothing_that_is_read_in_time_is_ever_lost() -> None:
     assert site.truth.events["evicted"] > 100
     written = sum(op.size_bytes * op.times for plan in plans for op in plan if op.op == "write")
     assert sum(amount.total for key, amount in site.truth.done().items() if key.op == "write_bytes") == written
-
-
-def test_work_per_tick_is_work_between_its_ticks() -> None:
-    site, target = lone_target("2.12.9")
-    for _ in range(5):
-        site.advance(1.5)
-        target.bulk(b"1", "write", 10)
-    ticks = [0, 2 * 10**9, 4 * 10**9, 6 * 10**9]
-    per_tick = site.truth.work_per_tick(ticks)
-    assert per_tick == [site.truth.work_between(*pair) for pair in pairwise(ticks)]
-    assert [work[WRITE].samples for work in per_tick] == [1, 1, 1]

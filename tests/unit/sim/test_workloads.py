@@ -22,12 +22,13 @@ def all_of(stage: Stage) -> list[Iterator[Operation]]:
         workloads.metadata_storm(stage, b"2", start=0, end=50),
         workloads.quiet_then_active(stage, b"3", start=0, end=5000),
         workloads.equal_returns(stage, b"4", start=0, end=5000),
+        workloads.ever_larger(stage, b"5", start=0, end=100),
         workloads.login_processes(stage, start=0, end=100),
         workloads.short_jobs(stage, start=0, end=100),
     ]
 
 
-@pytest.mark.parametrize("which", range(6))
+@pytest.mark.parametrize("which", range(7))
 def test_operations_come_in_order_of_time_and_equal_seeds_repeat(which: int) -> None:
     operations = list(all_of(stage())[which])
     assert operations == sorted(operations, key=lambda operation: operation.at_ns)
@@ -58,6 +59,11 @@ def test_2_2_equal_returns_come_back_with_equal_counters_after_eviction() -> Non
     lives = list(site.truth.select(target=OST))
     assert len(lives) > 5
     assert len({tuple(life.done().items()) for life in lives}) == 1
+
+
+def test_ever_larger_does_each_time_more_than_all_before() -> None:
+    bursts = [op.times for op in workloads.ever_larger(stage(), b"5", start=0, end=60) if op.op == "write"]
+    assert all(times > sum(bursts[:place]) for place, times in enumerate(bursts))
 
 
 def test_a_client_waits_for_a_target_that_is_away() -> None:

@@ -5,11 +5,11 @@ again changes nothing.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from harvest_core.accounting.evidence import (
-    NSECS,
     Read,
     gather,
     gone_twins,
@@ -18,10 +18,10 @@ from harvest_core.accounting.evidence import (
     undisturbed,
 )
 from harvest_core.accounting.lives import NEW, NEW_FLAGGED, SAME, SAME_FLAGGED, verdicts
-from harvest_core.accounting.mounts import NEVER, Integers, MountState, UnnamedError
+from harvest_core.accounting.mounts import NEVER, NSECS, Integers, MountState, UnnamedError
 from harvest_core.accounting.order import restamp
 from harvest_core.accounting.versions import can_skip, counts_from_boot
-from harvest_core.facts import Facts, Mount
+from harvest_core.facts import Facts
 
 
 @dataclass(slots=True)
@@ -72,21 +72,30 @@ class Stay:
         """The last seq per incarnation; whatever is at or below it was taken already."""
         self.mounts: list[tuple[int | None, MountState]] = []
 
-    def mount(self, mount: Mount) -> tuple[MountState, MountState | None]:
-        """Return the state of the mount that facts are about, and the one that it follows, if that is over now.
+    def mount(self, facts: Facts) -> MountState:
+        """Return the state of the mount that facts are about.
 
         Facts of one stay come in order, so another instance is another mount, also where a number comes back
         because somebody deleted last_rcvd. An instance that could not be read is not another one.
         """
+        mount = facts.mount
         if self.mounts:
             instance, state = self.mounts[-1]
             if mount.instance is None or instance is None or instance == mount.instance:
                 self.mounts[-1] = (mount.instance if instance is None else instance, state)
-                return state, None
-        before = self.mounts[-1][1] if self.mounts else None
+                return state
+            state.watch_clock(facts.read_at, facts.uptime)  # the next one is measured from its last tick
         state = MountState()
         self.mounts.append((mount.instance, state))
-        return state, before
+        return state
+
+    def forget_slots(self, incarnation: bytes) -> None:
+        """Drop what slots stood for in former mounts, and in other incarnations: no facts of those come any more."""
+        for _, former in self.mounts[-2:-1]:
+            former.slots, former.codes = {}, {}
+        state = self.mounts[-1][1]
+        if len(state.slots) > 1:
+            state.slots, state.codes = {incarnation: state.slots[incarnation]}, {incarnation: state.codes[incarnation]}
 
 
 def apply(stay: Stay, facts: Facts) -> Work:
@@ -98,23 +107,29 @@ def apply(stay: Stay, facts: Facts) -> Work:
         return Work()
     if facts.incarnation in stay.applied and facts.incarnation != next(reversed(stay.applied)):
         raise OutOfOrderError("a newer incarnation of the agent was applied already")
-    state, before = stay.mount(facts.mount)
+    state = stay.mount(facts)
     try:
-        state.learn(facts.incarnation, facts.names, facts.counters)
+        state.learn(facts.incarnation, facts.names, facts.counters, facts.again)
         read, flat = _resolved(state, facts)
     except UnnamedError:
         if state.last_tick == NEVER:
             stay.mounts.pop()
         raise
     stay.applied[facts.incarnation] = facts.seq
+    if state.last_seq[0] != facts.incarnation:  # whose seqs those were says nothing about this one's
+        state.value_seq[:] = 0
     state.watch_clock(facts.read_at, facts.uptime)
     work = _values(state, read, flat)
-    _unseen(work, state, before, facts)
+    _unseen(work, state, read)
     state.last_seq = (facts.incarnation, facts.seq)
     state.last_tick = facts.tick_seconds
+    if state.first_tick == NEVER:
+        state.first_tick = facts.tick_seconds
+    stay.forget_slots(facts.incarnation)
     state.last_was_complete = facts.complete
     if facts.complete:
-        state.last_read_at = facts.read_at
+        state.whole_tick = facts.tick_seconds
+        state.last_interval = interval_seconds(facts)
     return work
 
 
@@ -143,13 +158,19 @@ def _values(state: MountState, read: Read, flat: Integers) -> Work:
     if began.any():
         state.used[read.rows] += np.bincount(read.record, began & (read.samples > 0), len(read.rows)).astype(np.int16)
     window = _windows(state, read)
-    _remember(state, read)
-    _extremes(state, read)
-    did = (samples | sums) != 0
+    if resets and not read.facts.complete:  # what ended those may have ended others, which it did not reach
+        state.in_doubt[: len(state.jobs)] = True
+    _remember(state, read, is_order_new=bool(resets))
+    _extremes(state, read, flat)
+    worked = (samples | sums) != 0
+    is_all = bool(worked.all())
+    did: Any = slice(None) if is_all else worked  # of all, no copy is made
+    row = read.rows[read.record][did]
+    state.work_tick[read.rows if is_all else row] = read.facts.tick_seconds
     return Work(
         mount=state,
         tick_seconds=read.facts.tick_seconds,
-        row=read.rows[read.record][did],
+        row=row,
         column=read.column[did],
         samples=samples[did],
         sum=sums[did],
@@ -190,6 +211,8 @@ def _begin_again(
         row = int(read.rows[position])
         is_new = verdict[position] in {NEW, NEW_FLAGGED}
         mine = slice(ends[position] - read.facts.moved.rows[position], ends[position])
+        if is_new:
+            _forget_unread(read, mine)
         both = np.minimum([read.old_samples[mine], read.old_sums[mine]], [read.samples[mine], read.sums[mine]])
         if verdict[position] in {SAME_FLAGGED, NEW_FLAGGED}:
             amount = state.value(row)
@@ -202,9 +225,18 @@ def _begin_again(
             read.old_samples[mine] = read.old_sums[mine] = 0
             state.end_life(row)
             resets.append(row)
-            if not read.facts.complete:
-                state.stamp[row] = NEVER  # it stands where it was re-created; a whole read will tell where that is
+            if verdict[position] == NEW or not read.facts.complete:
+                state.stamp[row] = NEVER  # it stands where it was re-created
     return resets
+
+
+def _forget_unread(read: Read, mine: slice) -> None:
+    """Take what was not read as 0 in a life that begins: what stood there before is the former life's."""
+    moved = read.facts.moved
+    for values, told in ((read.samples, moved.samples), (read.sums, moved.sum)):
+        unread = told[mine] < 0
+        if unread.any():  # so they are a copy of what was told
+            values[mine][unread] = 0
 
 
 def _never_fall(state: MountState, read: Read, samples: Integers, sums: Integers) -> Read:
@@ -259,30 +291,31 @@ def _windows(state: MountState, read: Read) -> Integers:
     if len(facts.moved.continuous):  # the values of the sweeps between were merged into this one
         since = np.where(facts.moved.continuous > 0, state.value_tick[read.rows], since)
     window = np.where(read.known, np.maximum(facts.tick_seconds - since, 0), lived)
-    for group in state.twins.values():  # whose work it was is not known for certain
-        window[np.isin(read.rows, group)] = 0
+    window[state.is_twin[read.rows] | state.spoilt[read.rows]] = 0  # whose work it was is not known for certain
     return window
 
 
-def _remember(state: MountState, read: Read) -> None:
+def _remember(state: MountState, read: Read, *, is_order_new: bool) -> None:
     """Note presence, order and times for the next read."""
     facts, rows = read.facts, read.rows
     interval = interval_seconds(facts)
     count = len(state.jobs)
     state.snapshot[rows] = facts.moved.snapshot
+    _remember_unread(state, read)
     state.value_seq[rows] = facts.seq
     state.value_tick[rows] = facts.tick_seconds
     state.back_steps[rows] = state.clock_back
     np.minimum(state.least_interval[:count], interval, out=state.least_interval[:count])
-    np.maximum(state.most_interval[:count], interval, out=state.most_interval[:count])
-    state.least_interval[rows] = state.most_interval[rows] = interval
+    state.least_interval[rows] = interval
     state.seen_tick[rows] = facts.tick_seconds
     state.in_doubt[rows] = False
     if not facts.complete:
         state.absent[rows] = 0
         state.surely_absent[rows] = False
+        state.unplaced[rows] = True
         return
-    if len(facts.order) or len(read.gone):
+    state.unplaced[:count] = False
+    if is_order_new or len(facts.order) or len(read.gone) or not state.last_was_complete:
         restamp(state, read.order)
     state.order = read.order
     state.absent[:count] += 1
@@ -295,36 +328,42 @@ def _remember(state: MountState, read: Read) -> None:
     state.seen_tick[read.order] = facts.tick_seconds
 
 
-def _extremes(state: MountState, read: Read) -> None:
-    """Keep minimum and maximum per job, and histograms per life."""
+def _remember_unread(state: MountState, read: Read) -> None:
+    """Note of which records not every number could be read; servers print no sum where only operations count."""
+    moved, rows = read.facts.moved, read.rows
+    state.spoilt[rows] = False
+    state.spoilt[rows[moved.partial]] = True
+    if len(moved.sum) and (moved.samples.min() < 0 or moved.sum.min() < 0):
+        unread = (moved.samples < 0) | ((moved.sum < 0) & state.has_sum[read.column])
+        state.spoilt[rows[read.record[unread]]] = True
+
+
+def _extremes(state: MountState, read: Read, flat: Integers) -> None:
+    """Keep minimum and maximum of all lives, and histograms per life."""
     moved, rows, record, column = read.facts.moved, read.rows, read.record, read.column
-    for at, low, high in zip(moved.extreme_row, moved.minimum, moved.maximum, strict=True):
-        key = (state.jobs[rows[record[at]]], int(column[at]))
-        least, most = state.extremes.get(key, (low, high))
-        state.extremes[key] = (min(least, int(low)), max(most, int(high)))
-    for at, power, number in zip(moved.hist_row, moved.hist_power, moved.hist_count, strict=True):
-        place = (int(rows[record[at]]), int(column[at]), int(power))
-        state.histograms[place] = max(state.histograms.get(place, 0), int(number))
+    if len(moved.extreme_row):
+        places = flat[moved.extreme_row]
+        least = state.least.reshape(-1).view(np.uint64)  # in which NEVER is larger than any number
+        np.minimum.at(least, places, moved.minimum.astype(np.uint64))
+        np.maximum.at(state.most.reshape(-1), places, moved.maximum)
+    if len(moved.hist_row):
+        at = moved.hist_row
+        state.count_values(rows[record[at]], column[at], moved.hist_power, moved.hist_count)
 
 
-def _unseen(work: Work, state: MountState, before: MountState | None, facts: Facts) -> None:
-    """Count the time in which work may have been done that no read showed."""
-    if before is not None:
-        work.unseen_seconds, work.incomplete_jobs = _never_read(before, facts.tick_seconds)
-    elif state.last_tick != NEVER:
-        gap = facts.tick_seconds - state.last_tick
-        interval = interval_seconds(facts)
+def _unseen(work: Work, state: MountState, read: Read) -> None:
+    """Count the time in which a record may have come and gone between two reads of a mount, and name who was there.
+
+    Whoever was there before or is there afterwards: of those that came and went meanwhile nobody knows.
+    """
+    facts = read.facts
+    if facts.complete and state.whole_tick != NEVER:
+        gap = facts.tick_seconds - state.whole_tick
+        interval = min(interval_seconds(facts), state.last_interval)
         if interval <= 2 * facts.period_seconds:  # forgotten before it was read for certain, at any time
             work.unseen_seconds = gap
         elif gap > interval:  # time enough to be born, go idle and be evicted
             work.unseen_seconds = gap - interval
-
-
-def superseded(stay: Stay, tick_seconds: int) -> tuple[int, list[bytes]]:
-    """Return what is lost of a stay when its target shows up elsewhere: seconds, and the jobs that were there."""
-    return _never_read(stay.mounts[-1][1], tick_seconds) if stay.mounts else (0, [])
-
-
-def _never_read(state: MountState, tick_seconds: int) -> tuple[int, list[bytes]]:
-    """Return the time between the last read of a mount and the first of the next, and who may have worked in it."""
-    return max(tick_seconds - state.last_tick, 0), [state.jobs[row] for row in state.order]
+    if work.unseen_seconds > 0:
+        there = {state.jobs[row] for row in np.concatenate([read.order, read.gone, read.rows])}
+        work.incomplete_jobs = sorted(there)

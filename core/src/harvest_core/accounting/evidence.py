@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harvest_core.accounting.lives import Evidence
-from harvest_core.accounting.mounts import Integers, MountState
+from harvest_core.accounting.mounts import NSECS, Integers, MountState
 from harvest_core.accounting.order import follow_order, open_order
-from harvest_core.accounting.versions import evicts_on_any_operation, in_creation_order, never_cleans
+from harvest_core.accounting.versions import in_creation_order, never_cleans
 from harvest_core.facts import Facts
 
-NSECS = 1_000_000_000
 _DEFAULT_INTERVAL_SECONDS = 600
 _FOR_EVER_SECONDS = 4_000_000_000
 """Longer than any idle time: nothing is ever evicted; twice as much in nanoseconds still fits 64 bits."""
@@ -55,7 +54,8 @@ def interval_seconds(facts: Facts) -> int:
 def undisturbed(state: MountState, read: Read) -> bool:
     """Tell that nothing at all speaks for another life of any record: almost every read of almost every target."""
     facts, rows = read.facts, read.rows
-    if not facts.complete or len(read.gone) or len(facts.order) or len(state.twins) or state.ended:
+    watched = facts.complete and state.last_was_complete
+    if not watched or len(read.gone) or len(facts.order) or len(state.twins) or state.ended:
         return False
     odd = _idle(state, read) | (state.absent[rows] > 0) | state.surely_absent[rows] | state.in_doubt[rows]
     return not (odd.any() or _lower(state, read).any())
@@ -69,37 +69,38 @@ def gather(state: MountState, read: Read) -> Evidence:
     idle = _idle(state, read)
     unmoved = _unmoved(state, read)
     ordered = facts.complete and in_creation_order(facts.lustre_version)
+    renewed = lower & (state.start[rows] == 0)
 
     def order_with(sure: Flags) -> tuple[Flags, Flags, Flags]:
-        found = follow_order(state, read.order, rows, sure=sure) if ordered else open_order(count)
-        recreated = found.recreated if state.last_could_skip else found.recreated | found.behind_new
-        return recreated, found.kept, found.behind_new
+        found = follow_order(state, read.order, rows, sure=sure, renewed=renewed) if ordered else open_order(count)
+        return found.recreated, found.kept, found.displaced
 
-    surely_evicted = _surely_evicted(state, read) & ~unmoved
-    recreated, kept, behind_new = order_with(unmoved | (known & ~idle & ~lower))
+    recreated, kept, displaced = order_with(unmoved | (known & ~idle & ~lower))
     surely_absent = state.surely_absent[rows]
     if nothing_removed(state, read, (recreated | lower | idle) & known):
         surely_absent |= state.absent[rows] > 0
-    cleared = ((lower | recreated | surely_absent) & known & ~idle).any() or _vanished_without_idling(state, read)
+    signs = (lower | recreated | surely_absent | displaced) & known
+    cleared = (signs & ~idle).any() or _vanished_without_idling(state, read)
     in_doubt = state.in_doubt[rows]
     if cleared and not facts.complete:
         state.in_doubt[: len(state.jobs)] = True
     if cleared or in_doubt.any():  # whoever seemed too busy to be evicted may have been cleared
-        recreated, kept, behind_new = order_with(unmoved)
+        recreated, kept, displaced = order_with(unmoved)
     incarnation, last_seq = state.last_seq
-    missed = incarnation != facts.incarnation or facts.seq != last_seq + 1 or not state.last_was_complete
+    skipped = incarnation != facts.incarnation or facts.seq != last_seq + 1
+    missed = (~state.unplaced[rows] & (not state.last_was_complete)) | skipped
     absent = state.absent[rows] > 0
+    twin = _changed_twins(state, read)
     return Evidence(
         start_known=state.start[rows] != 0,
-        lower=lower,
+        lower=lower | (twin & _any_fell(read)),
         recreated=recreated,
         kept=kept | unmoved,
         ended=np.isin(rows, list(state.ended)),
         certain=_certain(state, read),
         surely_absent=surely_absent,
-        surely_evicted=surely_evicted,
-        twin=_changed_twins(state, read),
-        suspect=idle | absent | behind_new | in_doubt | cleared | (not facts.complete),
+        twin=twin,
+        suspect=idle | absent | displaced | in_doubt | cleared | (not facts.complete),
         unwatched=absent | missed,
     )
 
@@ -111,7 +112,8 @@ def nothing_removed(state: MountState, read: Read, reset: Flags) -> bool:
     records that print alike nobody can tell whether they were.
     """
     ordered = read.facts.complete and in_creation_order(read.facts.lustre_version)
-    return ordered and not len(read.gone) and not (reset | state.is_twin[read.rows]).any()
+    watched = ordered and state.last_was_complete and not len(read.gone)
+    return watched and not (reset | state.is_twin[read.rows]).any()
 
 
 def _lower(state: MountState, read: Read) -> Flags:
@@ -131,6 +133,13 @@ def _lower(state: MountState, read: Read) -> Flags:
     return lower
 
 
+def _any_fell(read: Read) -> Flags:
+    """Tell where any number fell, sums of times too: of records that print alike, it is another one then."""
+    fell = (read.samples < read.old_samples) | (read.sums < read.old_sums)
+    fallen: Flags = np.bincount(read.record, fell, len(read.rows)) > 0
+    return fallen
+
+
 def _idle(state: MountState, read: Read) -> Flags:
     """Tell which records may have been idle long enough to be evicted since their last value.
 
@@ -141,20 +150,6 @@ def _idle(state: MountState, read: Read) -> Flags:
     gap = read.facts.moved.snapshot - state.snapshot[read.rows] + back
     idle: Flags = (gap >= (interval - 1) * NSECS) | (gap < 0)
     return idle
-
-
-def _surely_evicted(state: MountState, read: Read) -> Flags:
-    """Tell which records of a server before 2.7.57 were idle for two intervals when they were last read.
-
-    Whatever is counted next makes such a server look for idle records first, and evict it.
-    """
-    if not evicts_on_any_operation(read.facts.lustre_version) or state.clock_back:
-        # a clock that was set back makes it believe that it has just looked
-        return np.zeros(len(read.rows), np.bool_)
-    interval = np.maximum(state.most_interval[read.rows], interval_seconds(read.facts))
-    idle = state.last_read_at - state.snapshot[read.rows]
-    evicted: Flags = read.known & (state.absent[read.rows] == 0) & (idle >= (2 * interval + 1) * NSECS)
-    return evicted
 
 
 def _unmoved(state: MountState, read: Read) -> Flags:
@@ -187,28 +182,39 @@ def _vanished_without_idling(state: MountState, read: Read) -> bool:
 
 def _changed_twins(state: MountState, read: Read) -> Flags:
     """Tell which records belong to an id whose equals changed together: which is which is anybody's guess."""
-    twin = np.zeros(len(read.rows), np.bool_)
-    for group in state.twins.values():
-        mine = np.isin(read.rows, group)
-        if mine.sum() + len(_away(state, read, group)) > 1:
-            twin |= mine
-    return twin
+    changed = np.zeros(len(state.jobs), np.bool_)
+    if state.twins:
+        members, together, _ = _equals(state, read)
+        changed[members] = together
+    flags: Flags = changed[read.rows]
+    return flags
 
 
 def gone_twins(state: MountState, read: Read) -> list[int]:
     """Return equals that are away while others of them changed: a life may go on under another rank."""
-    found: list[int] = []
-    for group in state.twins.values():
-        away = _away(state, read, group)
-        if away and len(away) + np.isin(read.rows, group).sum() > 1:
-            found += away
-    return found
+    if not state.twins:
+        return []
+    members, together, away = _equals(state, read)
+    return [int(row) for row in members[away & together]]
 
 
-def _away(state: MountState, read: Read, group: list[int]) -> list[int]:
-    """Return the members of a group that are not shown, and were not taken as ended before."""
-    shown = set(read.rows.tolist())
-    gone = set(read.gone.tolist())
-    return [
-        row for row in group if row not in shown and row not in state.ended and (row in gone or state.absent[row] > 0)
-    ]
+def _equals(state: MountState, read: Read) -> tuple[Integers, Flags, Flags]:
+    """Return all records that have equals; which of them changed together with another; and which are away.
+
+    Away are those that were shown before and are not now, and were not taken as ended before.
+    """
+    groups = state.twins.values()
+    members = np.array([row for group in groups for row in group])
+    group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    count = len(state.jobs)
+    moved, away = np.zeros((2, count), np.bool_)
+    moved[read.rows] = True
+    away[read.gone] = True
+    away |= (state.absent[:count] > 0) | state.unplaced[:count]
+    away[list(state.ended)] = False
+    away[read.order] = False
+    away &= ~moved
+    if not read.facts.complete:  # what a cut read showed before may be behind the cut of this one
+        away &= ~state.unplaced[:count]
+    together = np.bincount(group_of, (moved | away)[members])[group_of] > 1
+    return members, together, away[members]

@@ -28,7 +28,7 @@ class Evidence:
     lower: Flags
     """A number of samples, or a sum of bytes, is lower than before; never sums of times."""
     recreated: Flags
-    """It stands behind a record that used to follow it, where files are in creation order."""
+    """It stands behind a record that used to follow it or was created since, where files are in creation order."""
     kept: Flags
     """It still stands before a former follower that cannot have been evicted since."""
     ended: Flags
@@ -37,12 +37,10 @@ class Evidence:
     """The agent merged sweeps and saw the values between: one life."""
     surely_absent: Flags
     """A whole read that skipped nothing did not show it, or its target was seen unmounted."""
-    surely_evicted: Flags
-    """It was idle for longer than any server keeps it."""
     twin: Flags
     """Records that print the same id changed together: told apart by rank only."""
     suspect: Flags
-    """Idle long enough to be evicted, absent, behind a new one, cut short, or others of the target were cleared."""
+    """Idle long enough to be evicted, absent, displaced, cut short, or others of the target were cleared."""
     unwatched: Flags
     """It was absent, or not read, meanwhile."""
 
@@ -59,7 +57,6 @@ def verdicts(seen: Evidence) -> NDArray[np.int64]:
         (seen.recreated, NEW),
         (seen.kept, SAME),
         (seen.surely_absent, NEW),
-        (seen.surely_evicted, NEW),
         (seen.suspect & seen.unwatched, NEW_FLAGGED),
         (seen.suspect, SAME_FLAGGED),
     )

@@ -1,57 +1,224 @@
-"""Sweeps as others see them: closed once, then immutable; rates from the work of one tick."""
+"""Sweeps as others see them: closed once, then immutable; totals, and rates from the work of one tick."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-from harvest_core.accounting.apply import Work
+import numpy as np
+from numpy.typing import NDArray
 
-RateKey = tuple[str, bytes, str, str]
-"""(target, job, counter, unit)."""
+from harvest_core.accounting.apply import Stay, Work
+from harvest_core.accounting.mounts import Integers
+from harvest_core.accounting.totals import Counter, JobTable, JobWork, fitted, job_work
+
+Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Place(NamedTuple):
+    """Whose work it is."""
+
+    filesystem: str
+    kind: str
+    """OST or MDT."""
+    target: str
+
+    @property
+    def table(self) -> tuple[str, str]:
+        """Return which table it adds to."""
+        return self.filesystem, self.kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClosedTable:
+    """What every job had done on one kind of target of a file system, and did per second at this tick.
+
+    Rows are jobs, columns are counters; no number in it ever changes.
+    """
+
+    jobs: tuple[bytes, ...]
+    counters: tuple[Counter, ...]
+    samples: Integers
+    """All work that had come until the sweep closed, of this tick or an earlier one."""
+    sums: Integers
+    sample_rates: Floats
+    sum_rates: Floats
+    last_tick: Integers
+    """When each job last did anything; NEVER where nobody can say."""
+    _rows: Mapping[bytes, int]
+    """Grows with later sweeps."""
+
+    def row(self, job: bytes) -> int | None:
+        """Return the row of a job, if it has one."""
+        row = self._rows.get(job)
+        return row if row is not None and row < len(self.jobs) else None
+
+    def job(self, job: bytes) -> JobWork:
+        """Return what a job did in all; a job that is not in the table did nothing."""
+        row = self.row(job)
+        if row is None:
+            return JobWork(counters={})
+        return job_work(self.counters, self.samples[row], self.sums[row])
+
+
+class TickWork(NamedTuple):
+    """Work of the tick, as a target reported it, each column in as few bytes as its numbers need."""
+
+    counters: int
+    """How many there were in the table then."""
+    place: NDArray[Any]
+    """Row and column of the table, as one number: row * counters + column."""
+    samples: NDArray[Any]
+    """Only what is in rates."""
+    sums: NDArray[Any]
+    window_seconds: NDArray[Any]
+    """One for all where they are equal; 0 where no rate can be made of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClosedSweep:
-    """What was done per second at one tick, as far as it had been reported when the sweep closed."""
+    """What was known of one tick, as far as it had been reported when the sweep closed."""
 
     tick_seconds: int
-    rates: dict[RateKey, tuple[float, float]]
-    """(samples per second, sum per second)."""
-    missing: frozenset[str]
-    """Targets that were expected and had not reported."""
+    missing: frozenset[Place]
+    """Those that were expected and had not reported."""
+    tables: Mapping[tuple[str, str], ClosedTable]
+    """By file system and kind of target."""
+    work: Mapping[Place, tuple[TickWork, ...]]
+    """What was done on each target at this tick, if anything: one report, or several while it moves between servers."""
+
+    def at(self, places: Iterable[Place]) -> dict[tuple[str, str], ClosedTable]:
+        """Return the tables of those jobs that did anything on these targets at this tick.
+
+        Rates are of these targets alone; totals, which nobody keeps by target, are of all that are in the table.
+        """
+        works: dict[tuple[str, str], list[TickWork]] = {}
+        for place in places:
+            works.setdefault(place.table, []).extend(self.work.get(place, ()))
+        return {table: _part(self.tables[table], some) for table, some in works.items() if some}
+
+
+def _part(table: ClosedTable, works: list[TickWork]) -> ClosedTable:
+    """Return the rows of a table that are in some work, with its rates."""
+    whole = [np.divmod(work.place.astype(np.int64), work.counters) for work in works]
+    row, column = (np.concatenate(numbers) for numbers in zip(*whole, strict=True))
+    new_row = np.full(len(table.jobs), -1)
+    new_row[row] = 0
+    rows = np.flatnonzero(new_row == 0)
+    new_row[rows] = np.arange(len(rows))
+    jobs = tuple(map(table.jobs.__getitem__, rows.tolist()))
+    shape = (len(jobs), len(table.counters))
+    place = new_row[row] * shape[1] + column
+    windows = [_divisor(work.window_seconds) for work in works]
+    sample_rates = [work.samples / window for work, window in zip(works, windows, strict=True)]
+    sum_rates = [work.sums / window for work, window in zip(works, windows, strict=True)]
+    return replace(
+        table,
+        jobs=jobs,
+        samples=table.samples[rows],
+        sums=table.sums[rows],
+        sample_rates=_added(place, sample_rates, shape),
+        sum_rates=_added(place, sum_rates, shape),
+        last_tick=table.last_tick[rows],
+        _rows=dict(zip(jobs, range(len(jobs)), strict=True)),
+    )
+
+
+def _added(places: Integers, rates: list[Floats], shape: tuple[int, int]) -> Floats:
+    added = np.zeros(shape)
+    np.add.at(added.reshape(-1), places, np.concatenate(rates))
+    return added
+
+
+def _divisor(window_seconds: NDArray[Any]) -> NDArray[Any]:
+    """Return by what work is divided to be a rate: where nobody can say when it was done, it is none."""
+    return window_seconds if window_seconds.all() else np.where(window_seconds > 0, window_seconds, np.inf)
+
+
+def _none() -> Floats:
+    return np.zeros((0, 0), np.float64)
+
+
+@dataclass(slots=True)
+class _OpenTable:
+    """What was reported for one tick and table: work that is in no total yet, and its rates."""
+
+    samples: Integers = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    sums: Integers = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    sample_rates: Floats = field(default_factory=_none)
+    sum_rates: Floats = field(default_factory=_none)
+
+    def fit(self, shape: tuple[int, int]) -> None:
+        self.samples, self.sums = fitted(self.samples, shape), fitted(self.sums, shape)
+        self.sample_rates, self.sum_rates = fitted(self.sample_rates, shape), fitted(self.sum_rates, shape)
+
+    def add(self, places: Integers, work: Work) -> TickWork:
+        np.add.at(self.samples.reshape(-1), places, work.samples)
+        np.add.at(self.sums.reshape(-1), places, work.sum)
+        samples = work.samples if work.surplus_samples is None else work.samples - work.surplus_samples
+        sums = work.sum if work.surplus_sum is None else work.sum - work.surplus_sum
+        window = work.window_seconds
+        if window.min() == window.max():
+            window = window[:1]
+        divisor = _divisor(window)
+        rates = samples / divisor
+        np.add.at(self.sample_rates.reshape(-1), places, rates)
+        np.divide(sums, divisor, out=rates)  # in the same array: large new ones are what costs most here
+        np.add.at(self.sum_rates.reshape(-1), places, rates)
+        kept = (_compact(numbers) for numbers in (places, samples, sums, window))
+        return TickWork(self.samples.shape[1], *kept)
+
+
+def _compact(numbers: Integers) -> NDArray[Any]:
+    """Return numbers that are not negative in as few bytes as the largest needs."""
+    compact = numbers.astype(np.min_scalar_type(numbers.max()))
+    compact.flags.writeable = False
+    return compact
 
 
 @dataclass(slots=True)
 class _OpenSweep:
-    reported: set[str] = field(default_factory=set)
-    rates: dict[RateKey, tuple[float, float]] = field(default_factory=dict)
+    reported: set[Place] = field(default_factory=set)
+    tables: dict[tuple[str, str], _OpenTable] = field(default_factory=dict)
+    work: dict[Place, tuple[TickWork, ...]] = field(default_factory=dict)
 
 
 class Sweeps:
-    """Collects the work of each tick until all expected targets have reported, or the deadline has passed."""
+    """Collects the work of each tick until all expected targets have reported, or the deadline has passed.
 
-    def __init__(self, *, deadline_seconds: float) -> None:
+    Ticks until ``closed_tick_seconds`` were published before, by a process that is no more: what comes for them is
+    late.
+    """
+
+    def __init__(self, *, deadline_seconds: float, closed_tick_seconds: float = -1) -> None:
         self._deadline_seconds = deadline_seconds
         self._open: dict[int, _OpenSweep] = {}
-        self._closed_tick = -1
+        self._closed_tick = closed_tick_seconds
+        self._tables: dict[tuple[str, str], JobTable] = {}
 
-    def report(self, target: str, work: Work) -> None:
-        """Take in one target's work; what comes after its sweep was closed raises totals only."""
-        if work.mount is None or work.tick_seconds <= self._closed_tick:
+    def restore(self, place: Place, stay: Stay, *, until_tick: int) -> None:
+        """Add all that a stay has counted so far to the totals; what is applied to it later is reported.
+
+        A clock that was ahead may have given ticks after the last one that can be: they tell no job's last work.
+        """
+        self._tables.setdefault(place.table, JobTable()).add_stay(stay, until_tick)
+
+    def report(self, place: Place, work: Work, *, late: bool = False) -> None:
+        """Take in one target's work; what is late, or comes after its sweep was closed, raises totals only."""
+        if work.mount is None:
+            return
+        table = self._tables.setdefault(place.table, JobTable())
+        places = table.places(work.mount, work.row, work.column)
+        if late or work.tick_seconds <= self._closed_tick:
+            table.add(places, work.samples, work.sum, work.tick_seconds)
             return
         sweep = self._open.setdefault(work.tick_seconds, _OpenSweep())
-        sweep.reported.add(target)
-        names = list(work.mount.counters)
-        samples = work.samples if work.surplus_samples is None else work.samples - work.surplus_samples
-        sums = work.sum if work.surplus_sum is None else work.sum - work.surplus_sum
-        columns = (work.row, work.column, samples, sums)
-        for row, column, count, total, window in zip(
-            *(numbers.tolist() for numbers in (*columns, work.window_seconds)), strict=True
-        ):
-            if window > 0:
-                key = (target, work.mount.jobs[row], *names[column])
-                before = sweep.rates.get(key, (0.0, 0.0))
-                sweep.rates[key] = (before[0] + count / window, before[1] + total / window)
+        sweep.reported.add(place)
+        open_table = sweep.tables.setdefault(place.table, _OpenTable())
+        open_table.fit(table.samples.shape)
+        if len(places):
+            sweep.work[place] = (*sweep.work.get(place, ()), open_table.add(places, work))
 
-    def close(self, now_seconds: float, expected: frozenset[str]) -> list[ClosedSweep]:
+    def close(self, now_seconds: float, expected: frozenset[Place]) -> list[ClosedSweep]:
         """Close, oldest first, every sweep that all expected have reported, or that is past its deadline."""
         closed = []
         for tick in sorted(self._open):
@@ -61,5 +228,33 @@ class Sweeps:
                 break
             del self._open[tick]
             self._closed_tick = tick
-            closed.append(ClosedSweep(tick_seconds=tick, rates=sweep.rates, missing=expected - sweep.reported))
+            tables = {
+                key: _closed(table, sweep.tables.get(key, _OpenTable()), tick) for key, table in self._tables.items()
+            }
+            missing = expected - sweep.reported
+            closed.append(ClosedSweep(tick_seconds=tick, missing=missing, tables=tables, work=sweep.work))
         return closed
+
+
+def _closed(table: JobTable, work: _OpenTable, tick_seconds: int) -> ClosedTable:
+    """Add a tick's work to the totals, and return how they stand."""
+    work.fit(table.samples.shape)
+    table.samples += work.samples
+    table.sums += work.sums
+    table.worked(np.flatnonzero(work.samples.any(axis=1) | work.sums.any(axis=1)), tick_seconds)
+    jobs = len(table.jobs)
+    totals = (table.samples[:jobs].copy(), table.sums[:jobs].copy())
+    shown = (*totals, work.sample_rates[:jobs], work.sum_rates[:jobs], table.last_tick[:jobs].copy())
+    for numbers in shown:
+        numbers.flags.writeable = False
+    samples, sums, sample_rates, sum_rates, last_tick = shown
+    return ClosedTable(
+        jobs=tuple(table.jobs),
+        counters=tuple(table.counters),
+        samples=samples,
+        sums=sums,
+        sample_rates=sample_rates,
+        sum_rates=sum_rates,
+        last_tick=last_tick,
+        _rows=table.jobs,
+    )

@@ -2,22 +2,42 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harvest_core.accounting.apply import Stay
-from harvest_core.accounting.mounts import Integers
+from harvest_core.accounting.mounts import NEVER, Integers, MountState
 
 Counter = tuple[str, str]
 """(name, unit)."""
 
-READ, WRITE = "read_bytes", "write_bytes"
-_OLD_DATA = {("read", "bytes"): READ, ("write", "bytes"): WRITE}
+_READ, _WRITE = "read_bytes", "write_bytes"
+_OLD_DATA = {("read", "bytes"): _READ, ("write", "bytes"): _WRITE}
 """Up to 2.5 the counters of bytes had the names that are latencies from 2.14 on."""
 _NO_OPERATIONS = {
+    *(_READ, _WRITE),
     *("read", "write"),  # RPCs of the bytes that are counted beside them
     *("samedir_rename", "crossdir_rename", "parallel_rename_file", "parallel_rename_dir", "rename_trylocks"),
 }
+
+
+def counts_read_bytes(counter: Counter) -> bool:
+    """Tell whether the sums of this counter are bytes that were read."""
+    return counter[1] == "bytes" and _OLD_DATA.get(counter, counter[0]) == _READ
+
+
+def counts_written_bytes(counter: Counter) -> bool:
+    """Tell whether the sums of this counter are bytes that were written."""
+    return counter[1] == "bytes" and _OLD_DATA.get(counter, counter[0]) == _WRITE
+
+
+def counts_operations(counter: Counter) -> bool:
+    """Tell whether the samples of this counter are operations: all but data, its RPCs, and the parts of renames."""
+    name, unit = counter
+    return unit != "bytes" and name not in _NO_OPERATIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,47 +45,114 @@ class JobWork:
     """What one job did on one kind of target of a file system."""
 
     counters: Mapping[Counter, tuple[int, int]]
-    """(samples, sum) of every counter."""
+    """(samples, sum) of every counter that is not 0."""
 
     @property
     def read_bytes(self) -> int:
         """Bytes read."""
-        return self._data(READ)
+        return sum(total for counter, (_, total) in self.counters.items() if counts_read_bytes(counter))
 
     @property
     def write_bytes(self) -> int:
         """Bytes written."""
-        return self._data(WRITE)
+        return sum(total for counter, (_, total) in self.counters.items() if counts_written_bytes(counter))
 
     @property
     def iops(self) -> int:
-        """Operations: all but data, its RPCs, and the parts of renames."""
-        return sum(
-            samples
-            for (name, unit), (samples, _) in self.counters.items()
-            if unit != "bytes" and name not in _NO_OPERATIONS and name not in {READ, WRITE}
-        )
+        """Operations."""
+        return sum(samples for counter, (samples, _) in self.counters.items() if counts_operations(counter))
 
-    def _data(self, name: str) -> int:
-        return sum(
-            total
-            for (counter, unit), (_, total) in self.counters.items()
-            if unit == "bytes" and _OLD_DATA.get((counter, unit), counter) == name
-        )
+
+def job_work(counters: Iterable[Counter], samples: Integers, sums: Integers) -> JobWork:
+    """Return one job's row of a table."""
+    values = zip(samples.tolist(), sums.tolist(), strict=True)
+    return JobWork(counters={counter: both for counter, both in zip(counters, values, strict=False) if any(both)})
+
+
+_Number = TypeVar("_Number", np.int64, np.float64)
+
+
+def fitted(numbers: NDArray[_Number], shape: tuple[int, int]) -> NDArray[_Number]:
+    """Return numbers by job and counter with room for this many of both."""
+    if numbers.shape == shape:
+        return numbers
+    wide = np.zeros(shape, numbers.dtype)
+    wide[: numbers.shape[0], : numbers.shape[1]] = numbers
+    return wide
+
+
+class JobTable:
+    """What all jobs did on one kind of target of a file system: a row per job, a column per counter."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[bytes, int] = {}
+        """The row of each job."""
+        self.counters: dict[Counter, int] = {}
+        """The column of each counter."""
+        self.samples: Integers = np.zeros((0, 0), np.int64)
+        self.sums: Integers = np.zeros((0, 0), np.int64)
+        self.last_tick: Integers = np.zeros(0, np.int64)
+        """When each job last did anything, by row; NEVER where nobody can say."""
+        self._places: WeakKeyDictionary[MountState, tuple[Integers, Integers]] = WeakKeyDictionary()
+        """Per mount: the row here of each of its rows, and the column of each of its columns."""
+
+    def places(self, mount: MountState, row: Integers, column: Integers) -> Integers:
+        """Return where in the flat table a mount's rows and columns are; the table has room for them then."""
+        rows, columns = self._known(mount)
+        places = rows[row]
+        places *= len(self.counters)  # in place: more large arrays would cost several times as much
+        places += columns[column]
+        return places
+
+    def add(self, places: Integers, samples: Integers, sums: Integers, tick_seconds: int) -> None:
+        """Add work of a tick; several records of one job may be in it."""
+        np.add.at(self.samples.reshape(-1), places, samples)
+        np.add.at(self.sums.reshape(-1), places, sums)
+        self.worked(places // len(self.counters) if len(places) else places, tick_seconds)
+
+    def worked(self, rows: Integers, tick_seconds: Integers | int) -> None:
+        """Note that jobs did something at a tick, or each at its own."""
+        np.maximum.at(self.last_tick, rows, tick_seconds)
+
+    def add_stay(self, stay: Stay, until_tick: int) -> None:
+        """Add all that was done in a stay. Ticks after the last one that can be tell nothing."""
+        for _, mount in stay.mounts:
+            samples, sums = mount.totals()
+            row, column = np.indices(samples.shape)
+            places = self.places(mount, row.reshape(-1), column.reshape(-1))
+            self.add(places, samples.reshape(-1), sums.reshape(-1), NEVER)
+            ticks = mount.work_tick[: len(mount.jobs)]
+            self.worked(self._known(mount)[0], np.where(ticks <= until_tick, ticks, NEVER))
+
+    def _known(self, mount: MountState) -> tuple[Integers, Integers]:
+        nothing = np.zeros(0, np.int64)
+        rows, columns = self._places.get(mount, (nothing, nothing))
+        if len(rows) < len(mount.jobs) or len(columns) < len(mount.counters):
+            rows = np.append(rows, _numbered(self.jobs, mount.jobs[len(rows) :]))
+            columns = np.append(columns, _numbered(self.counters, list(mount.counters)[len(columns) :]))
+            self._places[mount] = rows, columns
+            self._make_room()
+        return rows, columns
+
+    def _make_room(self) -> None:
+        room = len(self.samples)
+        if room < len(self.jobs):
+            room = len(self.jobs) + len(self.jobs) // 4
+        self.samples = fitted(self.samples, (room, len(self.counters)))
+        self.sums = fitted(self.sums, (room, len(self.counters)))
+        self.last_tick = np.append(self.last_tick, np.full(room - len(self.last_tick), NEVER))
+
+
+_Name = TypeVar("_Name", bytes, Counter)
+
+
+def _numbered(known: dict[_Name, int], names: list[_Name]) -> Integers:
+    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
 
 
 def job_totals(stays: Iterable[Stay]) -> dict[bytes, JobWork]:
     """Add up what every job did in the given stays: those of one kind of target of one file system."""
-    sums: dict[bytes, dict[Counter, tuple[int, int]]] = {}
+    table = JobTable()
     for stay in stays:
-        for _, mount in stay.mounts:
-            names = list(mount.counters)
-            for row, job in enumerate(mount.jobs):
-                _add(sums.setdefault(job, {}), names, mount.total(row))
-    return {job: JobWork(counters=counters) for job, counters in sums.items()}
-
-
-def _add(into: dict[Counter, tuple[int, int]], names: list[Counter], values: Integers) -> None:
-    for column in np.flatnonzero(values.any(axis=1)):
-        samples, total = into.get(names[column], (0, 0))
-        into[names[column]] = (samples + int(values[column, 0]), total + int(values[column, 1]))
+        table.add_stay(stay, NEVER)
+    return {job: job_work(table.counters, table.samples[row], table.sums[row]) for job, row in table.jobs.items()}

@@ -13,11 +13,6 @@ def can_skip(version: Version) -> bool:
     return not version >= (2, 15, 56)
 
 
-def evicts_on_any_operation(version: Version) -> bool:
-    """Tell whether idle records are looked for whenever anything is counted, once an interval (to 2.7.56)."""
-    return () < version < (2, 7, 57)
-
-
 def never_cleans(version: Version, interval_seconds: int) -> bool:
     """Tell whether this cleanup interval means that records stay for ever: 0, and since 2.14.56 also 1."""
     return interval_seconds == 0 or (interval_seconds == 1 and version >= (2, 14, 56))

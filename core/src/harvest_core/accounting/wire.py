@@ -1,90 +1,93 @@
-"""The wire's messages as facts with numpy columns; read by the aggregator."""
+"""The wire's messages as facts with numpy columns; read by the aggregator, which believes nothing unseen."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from harvest_core import wire
 from harvest_core.accounting.mounts import Integers
-from harvest_core.facts import MOVED_COLUMNS, Facts, Mount, Moved
-from harvest_core.lustre.names import parse_version
-from harvest_core.wire import KINDS
+from harvest_core.facts import Facts, Moved
+from harvest_core.wire import WireError
 
-_KINDS = {number: kind for kind, number in KINDS.items()}
-_TYPES = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
-_ROWS_OF = {"extreme_row", "hist_row"}
+__all__ = ["WireError", "joined", "read"]
 
-
-_SLOTS = 1 << 24
+_TYPES: Final = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
+_SLOTS: Final = 1 << 24
 """More records than any target has; a bound on what a message can make us hold."""
-
-
-class WireError(Exception):
-    """A message that no agent of ours would send: refuse it."""
+_CODES: Final = 1 << 16
+_INCARNATION_BYTES: Final = 16
+_NAME_BYTES: Final = 1024
+"""Far longer than any name that Lustre prints."""
+_SECONDS: Final = 1 << 40
+_NANOSECONDS: Final = 1 << 62
 
 
 def read(message: Any) -> Facts:  # noqa: ANN401 - core knows the message's shape, not its code
     """Turn a message (``harvest.v1.Batch``) into facts; one that contradicts itself is refused."""
-    dictionary = message.dictionary
-    slots, starts, ranks = (_unpack(part) for part in (dictionary.slot, dictionary.start, dictionary.rank))
-    codes = _unpack(dictionary.code)
-    if not len(dictionary.job) == len(slots) == len(starts) == len(ranks):
-        raise WireError("the dictionary's columns differ in length")
-    if not len(dictionary.counter) == len(dictionary.unit) == len(codes):
-        raise WireError("the counters' columns differ in length")
-    for name, numbers, bound in (("slot", slots, _SLOTS), ("rank", ranks, _SLOTS), ("code", codes, 1 << 16)):
-        _check_bound(f"dictionary.{name}", numbers, bound)
-    if message.target.kind not in _KINDS:
-        raise WireError(f"no kind of target has the number {message.target.kind}")
-    moved = Moved(**{name: _unpack(getattr(message.jobs, name)) for name in MOVED_COLUMNS})
-    _check(moved)
-    return Facts(
-        incarnation=message.incarnation,
-        seq=message.seq,
-        tick_seconds=message.tick_seconds,
-        period_seconds=message.period_seconds,
-        kind=_KINDS[message.target.kind],
-        target=message.target.name,
-        mount=Mount(
-            server=message.mount.server,
-            boot_id=message.mount.boot_id,
-            instance=message.mount.instance if message.mount.HasField("instance") else None,
-        ),
-        complete=message.complete,
-        read_at=message.read_at_nanoseconds,
-        uptime=message.uptime_nanoseconds,
-        lustre_version=parse_version(message.lustre_version) or (),
-        cleanup_interval_seconds=(
-            message.cleanup_interval_seconds if message.HasField("cleanup_interval_seconds") else None
-        ),
-        directory_gone=message.directory_gone,
-        in_one_piece=message.in_one_piece,
-        names=list(zip(slots.tolist(), dictionary.job, starts.tolist(), ranks.tolist(), strict=True)),
-        counters=list(zip(codes.tolist(), dictionary.counter, dictionary.unit, strict=True)),
-        order_is_full=message.order.full,
-        order=_unpack(message.order.slot),
-        gone=_unpack(message.gone),
-        moved=moved,
-        unread_lines=message.unread_lines,
-    )
+    facts = wire.read(message, _unpack)
+    _check_read(facts)
+    _check_names(facts)
+    _check_moved(facts.moved)
+    for name, slots in (("order", facts.order), ("gone", facts.gone), ("slot", facts.moved.slot)):
+        _check_bound(name, slots, _SLOTS)
+        _check_distinct(name, slots)
+    return facts
+
+
+def joined(parts: Sequence[Facts]) -> Facts:
+    """Put the parts of one target's read together again."""
+    facts = wire.joined(parts, lambda columns, shifts: np.concatenate(list(map(np.add, columns, shifts))))
+    if len(parts) > 1:
+        _check_distinct("slot", facts.moved.slot)
+    return facts
 
 
 def _unpack(column: Any) -> Integers:  # noqa: ANN401
-    if not column.data:
+    data, width = column.data, column.width  # the message makes a copy each time that it is asked
+    if not data:
         return np.zeros(0, np.int64)
-    kind = _TYPES.get(column.width)
-    if kind is None or len(column.data) % column.width:
-        raise WireError(f"a column of {len(column.data)} bytes has no numbers of {column.width}")
-    return np.frombuffer(column.data, kind).astype(np.int64)
+    kind = _TYPES.get(width)
+    if kind is None or len(data) % width:
+        raise WireError(f"a column of {len(data)} bytes has no numbers of {width}")
+    return np.frombuffer(data, kind).astype(np.int64, copy=False)
 
 
-def _check(moved: Moved) -> None:
+def _check_read(facts: Facts) -> None:
+    if len(facts.incarnation) != _INCARNATION_BYTES:
+        raise WireError(f"an incarnation has {_INCARNATION_BYTES} bytes, not {len(facts.incarnation)}")
+    for name, number, low, high in (
+        ("seq", facts.seq, 1, _NANOSECONDS),
+        ("tick", facts.tick_seconds, 0, _SECONDS),
+        ("period", facts.period_seconds, 1, _SECONDS),
+        ("read_at", facts.read_at, 0, _NANOSECONDS),
+        ("uptime", facts.uptime, 0, _NANOSECONDS),
+    ):
+        if not low <= number < high:
+            raise WireError(f"a {name} of {number} makes no sense")
+    if facts.mount.instance is not None and facts.mount.instance >= _NANOSECONDS:
+        raise WireError(f"an instance of {facts.mount.instance} makes no sense")
+    for name in (facts.target, facts.mount.server, facts.mount.boot_id):
+        if not 0 < len(name) <= _NAME_BYTES:
+            raise WireError("a target, server or boot id has no name, or one too long")
+
+
+def _check_names(facts: Facts) -> None:
+    names = [*facts.names, *facts.again]
+    for slot, job, start, rank in names:
+        if not (0 <= slot < _SLOTS and 0 <= start < _NANOSECONDS and 0 <= rank < _SLOTS and len(job) <= _NAME_BYTES):
+            raise WireError("a name in the dictionary makes no sense")
+    if any(not 0 <= code < _CODES or len(name) + len(unit) > _NAME_BYTES for code, name, unit in facts.counters):
+        raise WireError("a counter in the dictionary makes no sense")
+
+
+def _check_moved(moved: Moved) -> None:
     records, rows = len(moved.slot), len(moved.code)
     if not (len(moved.snapshot) == len(moved.rows) == records and len(moved.continuous) in {0, records}):
         raise WireError("the records' columns differ in length")
     if not (len(moved.samples) == len(moved.sum) == rows == moved.rows.sum()) or (moved.rows < 0).any():
         raise WireError("the counters of the records do not add up")
+    _check_counters_once(moved)
     if not len(moved.extreme_row) == len(moved.minimum) == len(moved.maximum):
         raise WireError("the extremes' columns differ in length")
     if not len(moved.hist_row) == len(moved.hist_power) == len(moved.hist_count):
@@ -93,26 +96,25 @@ def _check(moved: Moved) -> None:
         _check_bound(name, getattr(moved, name), bound)
 
 
+def _check_counters_once(moved: Moved) -> None:
+    """Refuse a counter twice in one record; mostly they come in the order of their codes."""
+    falls = np.flatnonzero(moved.code[1:] <= moved.code[:-1]) + 1
+    ends = np.cumsum(moved.rows)
+    if len(falls) and not np.isin(falls, ends).all():
+        of_record = np.repeat(np.arange(len(moved.rows)), moved.rows) * _CODES + moved.code
+        if len(np.unique(of_record)) != len(of_record):
+            raise WireError("a record has a counter twice")
+
+
 def _check_bound(name: str, numbers: Integers, bound: int) -> None:
     if len(numbers) and not 0 <= numbers.min() <= numbers.max() < bound:
         raise WireError(f"{name} points outside")
 
 
-def joined(parts: Sequence[Facts]) -> Facts:
-    """Put the parts of one target's read together again."""
-    if len(parts) == 1:
-        return parts[0]
-    columns: dict[str, list[Integers]] = {name: [] for name in MOVED_COLUMNS}
-    records = rows = 0
-    for part in parts:
-        for name in MOVED_COLUMNS:
-            shift = records if name == "partial" else rows if name in _ROWS_OF else 0
-            columns[name].append(getattr(part.moved, name) + shift)
-        records += len(part.moved.slot)
-        rows += len(part.moved.code)
-    return replace(
-        parts[-1],
-        moved=Moved(**{name: np.concatenate(numbers) for name, numbers in columns.items()}),
-        names=[name for part in parts for name in part.names],
-        counters=[counter for part in parts for counter in part.counters],
-    )
+def _check_distinct(name: str, slots: Integers) -> None:
+    if not len(slots):
+        return
+    there = np.zeros(int(slots.max()) + 1, np.bool_)
+    there[slots] = True
+    if np.count_nonzero(there) != len(slots):
+        raise WireError(f"{name} names a record twice")

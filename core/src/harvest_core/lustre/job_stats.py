@@ -109,17 +109,25 @@ def _next_record(text: bytes, start: int) -> int:
 
 
 def parse_record(piece: bytes) -> JobRecord:
-    """Read one record: its id line and everything up to the next record."""
+    """Read one record: its id line and everything up to the next record.
+
+    Of a counter that is there twice, which no server prints, the first is the job's own.
+    """
     lines = lines_of(piece)
     position = structure = body = _id_lines(lines)
     times: dict[bytes, str] = {}
     counters: list[Counter] = []
+    named: set[tuple[str, str]] = set()
     unread: list[bytes] = []
     doubtful: list[bytes] = []
     while position < len(lines):
         line = lines[position]
         position += 1
         if (match := _OPERATION.fullmatch(line)) is not None and (counter := _counter(match)) is not None:
+            if (counter.name, counter.unit) in named:
+                unread.append(line)
+                continue
+            named.add((counter.name, counter.unit))
             counters.append(counter)
         elif (time := _TIME.fullmatch(line)) is not None:
             times.setdefault(time[1], time[2].decode())
@@ -129,11 +137,12 @@ def parse_record(piece: bytes) -> JobRecord:
         else:
             line, more = _unwrapped(lines, position)
             irregular = _irregular_counter(line)
-            if irregular is None:
+            if irregular is None or (irregular[0].name, irregular[0].unit) in named:
                 unread.append(lines[position - 1])
                 continue
             position += more
             structure += more
+            named.add((irregular[0].name, irregular[0].unit))
             counters.append(irregular[0])
             if irregular[1]:
                 doubtful.append(line)

@@ -279,7 +279,7 @@ Global___Mount: _TypeAlias = Mount  # noqa: Y015
 
 @_typing.final
 class Welcome(_message.Message):
-    """The agent may send: from where on, how often, in which detail."""
+    """The agent may send: from where on, how often, in which detail. Said again when the site was changed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -289,7 +289,7 @@ class Welcome(_message.Message):
     FULL_PICTURE_FIELD_NUMBER: _builtins.int
     interval_seconds: _builtins.int
     full_picture: _builtins.bool
-    """send every record once, in file order"""
+    """start another incarnation: every record once, in file order"""
     @_builtins.property
     def resume(self) -> _containers.RepeatedCompositeFieldContainer[Global___Ack]:
         """what is durable already; replay what comes after"""
@@ -400,8 +400,10 @@ class Batch(_message.Message):
     TICK_SECONDS_FIELD_NUMBER: _builtins.int
     PERIOD_SECONDS_FIELD_NUMBER: _builtins.int
     LAST_OF_SWEEP_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
     TARGET_FIELD_NUMBER: _builtins.int
     MOUNT_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     LAST_OF_TARGET_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
     LUSTRE_VERSION_FIELD_NUMBER: _builtins.int
@@ -425,6 +427,9 @@ class Batch(_message.Message):
     period_seconds: _builtins.int
     """the time between two sweeps, now: an agent may stretch it"""
     last_of_sweep: _builtins.bool
+    """this one has no target, and says how the sweep went"""
+    part: _builtins.int
+    """of the target's read, from 0"""
     last_of_target: _builtins.bool
     """the fields below up to dictionary count only here"""
     complete: _builtins.bool
@@ -440,6 +445,8 @@ class Batch(_message.Message):
     """likewise, since its boot: tells when the wall clock was set"""
     in_one_piece: _builtins.bool
     """the first read() gave all there was: nothing can have been skipped before a second"""
+    @_builtins.property
+    def end(self) -> Global___SweepEnd: ...
     @_builtins.property
     def target(self) -> Global___Target: ...
     @_builtins.property
@@ -466,8 +473,10 @@ class Batch(_message.Message):
         tick_seconds: _builtins.int = ...,
         period_seconds: _builtins.int = ...,
         last_of_sweep: _builtins.bool = ...,
+        end: Global___SweepEnd | None = ...,
         target: Global___Target | None = ...,
         mount: Global___Mount | None = ...,
+        part: _builtins.int = ...,
         last_of_target: _builtins.bool = ...,
         complete: _builtins.bool = ...,
         lustre_version: _builtins.str = ...,
@@ -484,9 +493,9 @@ class Batch(_message.Message):
         jobs: Global___JobColumns | None = ...,
         exports: Global___ExportColumns | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds", "cleanup_interval_seconds", b"cleanup_interval_seconds", "cost", b"cost", "dictionary", b"dictionary", "exports", b"exports", "gone", b"gone", "jobs", b"jobs", "mount", b"mount", "order", b"order", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds", "cleanup_interval_seconds", b"cleanup_interval_seconds", "cost", b"cost", "dictionary", b"dictionary", "end", b"end", "exports", b"exports", "gone", b"gone", "jobs", b"jobs", "mount", b"mount", "order", b"order", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds", "cleanup_interval_seconds", b"cleanup_interval_seconds", "complete", b"complete", "cost", b"cost", "dictionary", b"dictionary", "directory_gone", b"directory_gone", "exports", b"exports", "gone", b"gone", "in_one_piece", b"in_one_piece", "incarnation", b"incarnation", "jobs", b"jobs", "last_of_sweep", b"last_of_sweep", "last_of_target", b"last_of_target", "lustre_version", b"lustre_version", "mount", b"mount", "order", b"order", "period_seconds", b"period_seconds", "read_at_nanoseconds", b"read_at_nanoseconds", "seq", b"seq", "target", b"target", "tick_seconds", b"tick_seconds", "unread_lines", b"unread_lines", "uptime_nanoseconds", b"uptime_nanoseconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds", "cleanup_interval_seconds", b"cleanup_interval_seconds", "complete", b"complete", "cost", b"cost", "dictionary", b"dictionary", "directory_gone", b"directory_gone", "end", b"end", "exports", b"exports", "gone", b"gone", "in_one_piece", b"in_one_piece", "incarnation", b"incarnation", "jobs", b"jobs", "last_of_sweep", b"last_of_sweep", "last_of_target", b"last_of_target", "lustre_version", b"lustre_version", "mount", b"mount", "order", b"order", "part", b"part", "period_seconds", b"period_seconds", "read_at_nanoseconds", b"read_at_nanoseconds", "seq", b"seq", "target", b"target", "tick_seconds", b"tick_seconds", "unread_lines", b"unread_lines", "uptime_nanoseconds", b"uptime_nanoseconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cleanup_interval_seconds: _TypeAlias = _typing.Literal["cleanup_interval_seconds"]  # noqa: Y015
     _WhichOneofArgType__cleanup_interval_seconds: _TypeAlias = _typing.Literal["_cleanup_interval_seconds", b"_cleanup_interval_seconds"]  # noqa: Y015
@@ -533,8 +542,11 @@ class Dictionary(_message.Message):
     CODE_FIELD_NUMBER: _builtins.int
     COUNTER_FIELD_NUMBER: _builtins.int
     UNIT_FIELD_NUMBER: _builtins.int
+    AGAIN_FIELD_NUMBER: _builtins.int
     NID_FIELD_NUMBER: _builtins.int
     EXPORT_SLOT_FIELD_NUMBER: _builtins.int
+    again: _builtins.int
+    """so many of the first slots were named before, and are only repeated"""
     @_builtins.property
     def slot(self) -> Global___Column: ...
     @_builtins.property
@@ -567,12 +579,13 @@ class Dictionary(_message.Message):
         code: Global___Column | None = ...,
         counter: _abc.Iterable[_builtins.str] | None = ...,
         unit: _abc.Iterable[_builtins.str] | None = ...,
+        again: _builtins.int = ...,
         nid: _abc.Iterable[_builtins.bytes] | None = ...,
         export_slot: Global___Column | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "export_slot", b"export_slot", "rank", b"rank", "slot", b"slot", "start", b"start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "counter", b"counter", "export_slot", b"export_slot", "job", b"job", "nid", b"nid", "rank", b"rank", "slot", b"slot", "start", b"start", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "code", b"code", "counter", b"counter", "export_slot", b"export_slot", "job", b"job", "nid", b"nid", "rank", b"rank", "slot", b"slot", "start", b"start", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -772,3 +785,91 @@ class ReadCost(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReadCost: _TypeAlias = ReadCost  # noqa: Y015
+
+@_typing.final
+class SweepEnd(_message.Message):
+    """How a sweep went: which targets there are, and how the agent itself is doing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TARGETS_FIELD_NUMBER: _builtins.int
+    HEALTH_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___MountedTarget]: ...
+    @_builtins.property
+    def health(self) -> Global___AgentHealth: ...
+    def __init__(
+        self,
+        *,
+        targets: _abc.Iterable[Global___MountedTarget] | None = ...,
+        health: Global___AgentHealth | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["health", b"health"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["health", b"health", "targets", b"targets"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SweepEnd: _TypeAlias = SweepEnd  # noqa: Y015
+
+@_typing.final
+class AgentHealth(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LATE_MICROSECONDS_FIELD_NUMBER: _builtins.int
+    USER_MICROSECONDS_FIELD_NUMBER: _builtins.int
+    KERNEL_MICROSECONDS_FIELD_NUMBER: _builtins.int
+    RESIDENT_BYTES_FIELD_NUMBER: _builtins.int
+    SPOOL_BYTES_FIELD_NUMBER: _builtins.int
+    SPOOL_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
+    SPOOL_SWEEPS_FIELD_NUMBER: _builtins.int
+    LOST_SWEEPS_FIELD_NUMBER: _builtins.int
+    MERGED_SWEEPS_FIELD_NUMBER: _builtins.int
+    UNREAD_LINES_FIELD_NUMBER: _builtins.int
+    CLOCK_NANOSECONDS_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    late_microseconds: _builtins.int
+    """the end of the sweep, after its tick"""
+    user_microseconds: _builtins.int
+    """what the sweep cost"""
+    kernel_microseconds: _builtins.int
+    resident_bytes: _builtins.int
+    spool_bytes: _builtins.int
+    spool_limit_bytes: _builtins.int
+    spool_sweeps: _builtins.int
+    """that wait to be acknowledged"""
+    lost_sweeps: _builtins.int
+    """not spooled, since the agent started: no room, or a disk that fails"""
+    merged_sweeps: _builtins.int
+    """made smaller to find room, likewise"""
+    unread_lines: _builtins.int
+    """in this sweep"""
+    clock_nanoseconds: _builtins.int
+    """the agent's wall clock when the sweep ended"""
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """for a person"""
+
+    def __init__(
+        self,
+        *,
+        late_microseconds: _builtins.int = ...,
+        user_microseconds: _builtins.int = ...,
+        kernel_microseconds: _builtins.int = ...,
+        resident_bytes: _builtins.int = ...,
+        spool_bytes: _builtins.int = ...,
+        spool_limit_bytes: _builtins.int = ...,
+        spool_sweeps: _builtins.int = ...,
+        lost_sweeps: _builtins.int = ...,
+        merged_sweeps: _builtins.int = ...,
+        unread_lines: _builtins.int = ...,
+        clock_nanoseconds: _builtins.int = ...,
+        problems: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clock_nanoseconds", b"clock_nanoseconds", "kernel_microseconds", b"kernel_microseconds", "late_microseconds", b"late_microseconds", "lost_sweeps", b"lost_sweeps", "merged_sweeps", b"merged_sweeps", "problems", b"problems", "resident_bytes", b"resident_bytes", "spool_bytes", b"spool_bytes", "spool_limit_bytes", b"spool_limit_bytes", "spool_sweeps", b"spool_sweeps", "unread_lines", b"unread_lines", "user_microseconds", b"user_microseconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AgentHealth: _TypeAlias = AgentHealth  # noqa: Y015

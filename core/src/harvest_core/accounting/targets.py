@@ -1,0 +1,84 @@
+"""One target of a file system, wherever it was mounted: its stays, and what was lost between them."""
+
+import numpy as np
+
+from harvest_core.accounting.apply import Stay, Work, apply
+from harvest_core.accounting.mounts import NEVER, Integers, MountState
+from harvest_core.facts import Facts
+
+StayKey = tuple[str, str]
+"""(server, boot id)."""
+
+
+class TargetAccount:
+    """All that is known of a target. Its mounts are put in order by their ticks, whenever their facts come.
+
+    Nobody saw what was done between the last read of a mount and the first of the next one. That time is counted, and
+    the jobs that were there are named, as soon as the next one shows up: the old server's agent may hold later reads,
+    or be gone for good. If such reads come after all, the time that they cover was counted too early and is taken off
+    what is counted next; a job stays named. So both are upper bounds, and exact where facts come in order. (Before
+    2.5.3 nothing tells two mounts on one boot of a server apart: they are as one that was read all the time.)
+    """
+
+    def __init__(self, stays: dict[StayKey, Stay] | None = None, *, seen_after_all_seconds: int = 0) -> None:
+        self.stays: dict[StayKey, Stay] = {} if stays is None else stays
+        self.seen_after_all_seconds = seen_after_all_seconds
+        """Counted as unseen before late facts covered it."""
+
+    def apply(self, facts: Facts) -> Work:
+        """Take in one read, as ``apply`` does, of whichever stay."""
+        key = (facts.mount.server, facts.mount.boot_id)
+        stay = self.stays.get(key, Stay())
+        orders = {id(mount): mount.order for _, mount in stay.mounts}
+        whole = {id(mount) for _, mount in stay.mounts if mount.whole_tick != NEVER}
+        unread_seconds = self._unread_seconds()
+        work = apply(stay, facts)
+        if work.mount is None:
+            return work
+        self.stays[key] = stay
+        mounts = self._mounts()
+        place = mounts.index(work.mount)
+        incomplete = set(work.incomplete_jobs)
+        if id(work.mount) not in whole and len(mounts) > 1:
+            # whoever is on either side of the time that nobody saw: by clocks that may be wrong, so of all the others
+            for mount in mounts:
+                incomplete |= _jobs(mount, mount.order)
+            for mount in mounts[place : place + 2]:
+                incomplete |= _jobs(mount, _shown(mount))
+        if work.mount is not mounts[-1]:  # it is over: who is new in it may have worked until its end, too
+            order = orders.get(id(work.mount), np.zeros(0, np.int64))
+            incomplete |= _jobs(work.mount, np.setdiff1d(work.mount.order, order))
+        work.incomplete_jobs = sorted(incomplete)
+        unseen_seconds = work.unseen_seconds + self._unread_seconds() - unread_seconds
+        work.unseen_seconds = max(unseen_seconds - self.seen_after_all_seconds, 0)
+        self.seen_after_all_seconds = max(self.seen_after_all_seconds - unseen_seconds, 0)
+        return work
+
+    def _mounts(self) -> list[MountState]:
+        """Return all mounts in the order in which they were first read."""
+        mounts = [mount for stay in self.stays.values() for _, mount in stay.mounts]
+        return sorted(mounts, key=lambda mount: mount.first_tick)
+
+    def _unread_seconds(self) -> int:
+        """Return all the time between two mounts: some in any case, even if the clocks of two servers deny it."""
+        mounts = self._mounts()
+        unread = 0
+        until = _last_tick(mounts[0]) if mounts else 0
+        for mount in mounts[1:]:
+            unread += max(mount.first_tick - until, 1)
+            until = max(until, _last_tick(mount))
+        return unread
+
+
+def _last_tick(mount: MountState) -> int:
+    """Return until when a mount was read: what a read that was cut short did not reach, nobody saw."""
+    return mount.last_tick if mount.whole_tick == NEVER else mount.whole_tick
+
+
+def _shown(mount: MountState) -> Integers:
+    """Return all records that a mount has shown so far."""
+    return np.flatnonzero(mount.seen_tick[: len(mount.jobs)] != NEVER)
+
+
+def _jobs(mount: MountState, rows: Integers) -> set[bytes]:
+    return {mount.jobs[row] for row in rows}

@@ -1,0 +1,134 @@
+"""``make demo [FOR=seconds]``."""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from itertools import cycle
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live as LiveTable
+
+from demo.comparison import Difference, differences
+from demo.display import printable, rows_of, table
+from demo.play import Play, installed, settings
+from demo.processes import ProcessError
+
+_ALWAYS = 10 * 365 * 24 * 3600.0
+_FIRST_SHOWN_SECONDS = 2.0
+_REFRESH_SECONDS = 1.0
+_PLAIN_REFRESH_SECONDS = 10.0
+_KILL_SPAN_SECONDS = 60.0
+
+
+def main() -> int:
+    """Show Harvest at work; with a time limit, compare everything at the end."""
+    options = _options()
+    folder = Path(tempfile.mkdtemp(prefix="harvest-demo-"))
+    console = Console()
+    console.print(f"A simulated Lustre site in {folder / 'lustre'}; starting Harvest on it …")
+    seconds = options.seconds or _ALWAYS
+    try:
+        simulated = settings(seed=options.seed)
+        play = Play(installed(folder, simulated), simulated, for_seconds=seconds)
+        try:
+            play.start()
+            _show(play, console, seconds)
+            console.print("Waiting until Harvest has everything …")
+            play.settle()
+            return _compare(play, console)
+        finally:
+            play.installation.stop()
+            play.live.face.close()
+    except ProcessError as error:
+        console.print(f"[red]{printable(str(error))}[/]")
+        console.print(f"The logs are in {folder}.")
+        return 2
+    finally:
+        if sys.exc_info()[0] is None or options.seconds:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--for", type=float, dest="seconds", metavar="SECONDS", help="end after so long, and compare")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="equal seeds do equal things")
+    return parser.parse_args()
+
+
+def _show(play: Play, console: Console, seconds: float) -> None:
+    """Show the table until the time is over or somebody has seen enough; meanwhile programs of ours are killed."""
+    span = min(seconds, _KILL_SPAN_SECONDS)
+    kills = iter([(round_ + part) * span for round_ in range(10_000) for part in (0.4, 0.7)])
+    victims = cycle((*play.installation.agents, "aggregator")[::-1])
+    kill_at, show_at = next(kills), _FIRST_SHOWN_SECONDS
+    refresh = _REFRESH_SECONDS if console.is_terminal else _PLAIN_REFRESH_SECONDS
+    with LiveTable(console=console, auto_refresh=False, transient=False) as shown:
+        try:
+            while not play.live.is_over:
+                play.step()
+                elapsed = play.live.elapsed_seconds
+                if kill_at <= elapsed < seconds:
+                    kill_at = next(kills)
+                    play.kill(next(victims))
+                if elapsed >= show_at:
+                    show_at = elapsed + refresh
+                    _refresh(play, console, shown)
+        except KeyboardInterrupt:
+            play.live.stop()
+
+
+def _refresh(play: Play, console: Console, shown: LiveTable) -> None:
+    rows = rows_of(play.live.site, play.installation.jobs())
+    events = play.live.site.truth.events + play.events
+    what = ", ".join(f"{count} {name}" for name, count in sorted(events.items()))
+    title = (
+        f"Harvest on a simulated Lustre site, {play.live.elapsed_seconds:.0f} s · {play.installation.url}/api/v1/jobs"
+    )
+    made = table(rows, title=title, caption=f"so far: {what or 'nothing happened'}")
+    if console.is_terminal:
+        shown.update(made, refresh=True)
+    else:
+        console.print(made)
+
+
+def _compare(play: Play, console: Console) -> int:
+    """Compare every total with the truth; return the exit code."""
+    jobs = play.installation.jobs()
+    found = differences(play.live.site.truth, jobs)
+    console.print("\nWhat happened:")
+    for name, count in sorted(_happened(play).items()):
+        console.print(f"  {count:6,}  {name}")
+    flagged = [job for job in jobs if job["ambiguous_resets"]]
+    console.print(f"\nDecisions that could not be known for certain: {sum(j['ambiguous_resets'] for j in flagged)}")
+    for job in flagged:
+        console.print(f"  {printable(job['job'])}: {job['ambiguous_resets']}, at most {job['ambiguous_bytes']:,} bytes")
+    for difference in found:
+        console.print(_told(difference))
+    unseen = len(play.live.site.truth.unshown())
+    console.print(f"\n{len(jobs)} jobs compared with the truth: {len(found)} totals differ.")
+    if unseen:
+        console.print(f"{unseen} records ended before any agent had seen them to the end.")
+    return 1 if found else 0
+
+
+def _happened(play: Play) -> dict[str, int]:
+    returns = {"lower": 0, "equal": 0, "higher": 0}
+    for before, after in play.live.site.truth.successions():
+        if before.shown and after.shown:
+            old, new = (sum(samples for _, samples, _ in shown.values) for shown in (before.shown[-1], after.shown[0]))
+            returns["lower" if new < old else "equal" if new == old else "higher"] += 1
+    came_back = {f"record came back from zero, first seen {how}": count for how, count in returns.items()}
+    return {**play.live.site.truth.events, **play.events, **came_back}
+
+
+def _told(difference: Difference) -> str:
+    filesystem, kind, job, op = difference.where
+    flag = " (flagged)" if difference.is_flagged else ""
+    numbers = f"truth {difference.truth}, Harvest {difference.harvest}{flag}"
+    return f"  [red]{printable(job)} {filesystem} {kind} {op}: {numbers}[/]"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
