@@ -37,5 +37,8 @@ mutants: ready ## each mutant of the accounting must turn the test red that it n
 pins: ready ## compile requirements/ again from pyproject.toml
 	@tools/pin.sh
 
-demo cluster images rpm: ## not there yet: each says so and fails
+demo: ready ## the whole of Harvest on a simulated Lustre site; FOR=30 ends by itself and compares every total
+	@PYTHONPATH=tools $(BIN)/python -m demo $(if $(FOR),--for $(FOR))
+
+cluster images rpm: ## not there yet: each says so and fails
 	@echo "make $@: this part of Harvest is not built yet (see CHANGELOG.md for what is)." >&2; exit 1

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import accounting, exports, report, sweeps
+from bench import accounting, exports, ledger, report, streams, sweeps
 from bench.peers import PeerError
 from bench.report import Measured
 from bench.workers import WorkerError
@@ -15,6 +15,8 @@ BENCHES: Mapping[str, Callable[[Path], Measured]] = {
     "sweeps": sweeps.measure,
     "exports": exports.measure,
     "accounting": accounting.measure,
+    "ledger": ledger.measure,
+    "streams": streams.measure,
 }
 """Each works in an empty folder of its own, which is removed afterwards."""
 

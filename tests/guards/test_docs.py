@@ -32,5 +32,19 @@ def test_every_field_of_the_json_lines_is_documented() -> None:
 
 def test_every_page_is_linked_from_the_index() -> None:
     index = (ROOT / "docs/README.md").read_text()
-    for page in (ROOT / "docs/reference").glob("*.md"):
-        assert f"reference/{page.name}" in index
+    for folder in ("reference", "explanation", "adr"):
+        for page in (ROOT / "docs" / folder).glob("*.md"):
+            assert f"({folder}/{page.name})" in index
+
+
+def test_every_test_that_a_page_names_is_there() -> None:
+    named = [
+        (page.name, *reference)
+        for page in (ROOT / "docs").rglob("*.md")
+        for reference in re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", page.read_text())
+    ]
+    assert len(named) > 20
+    for page, file, test in named:
+        assert re.search(rf"^(?:async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), (
+            f"{page}: {file}::{test}"
+        )

@@ -19,11 +19,42 @@ from harvest_agent.tree import Tree
 
 _EPILOG = """\
 examples:
+  harvest-agent run --config /etc/harvest/agent.toml
+                                               sweep, spool and send, until a signal ends it
   harvest-agent doctor                         what is here, and is anything wrong?
   harvest-agent sample                         who does I/O on this server's targets
   harvest-agent sample --json | head           every counter, one JSON object per line
   lctl get_param '*.*.job_stats' > file; harvest-agent sample --lctl file
   harvest-agent dump --output report.tar.gz    a bundle for a bug report, job ids masked
+"""
+
+_RUN_EPILOG = """\
+The configuration is TOML. All there is to say on most servers:
+
+  [[uplink]]
+  address = "harvest.example:8023"
+  server_name = "main.example.harvest"     # the name in the aggregator's certificate
+  ca = "/etc/harvest/ca.crt"               # the three files of `harvest-aggregator ca issue-agent`
+  cert = "/etc/harvest/tls.crt"
+  key = "/etc/harvest/tls.key"             # readable by its owner only
+
+and, with their defaults:
+
+  [spool]
+  directory = "/var/lib/harvest-agent/spool"
+  max_bytes = 1073741824
+
+  [lustre]
+  root = "/"
+  filesystems = []                         # all
+
+  [agent]
+  name = ""                                # the certificate's
+  duty_limit = 0.1                         # of the time may be spent reading in the kernel
+
+Sweeps are made at wall-clock multiples of the interval that the aggregator asks for (20 s until then). SIGTERM ends it
+after one more sweep; SIGHUP looks at the TLS files now, which happens after every sweep in any case. Everything else
+that is changed needs a restart, which loses nothing. Log lines are on standard error.
 """
 
 
@@ -78,6 +109,16 @@ def _parser() -> argparse.ArgumentParser:
         help="only targets of this file system; repeat for several (default: all)",
     )
 
+    run = commands.add_parser(
+        "run",
+        help="sweep, spool and send until a signal ends it",
+        description="Reads all counters at every tick, keeps them in a spool and sends them to the aggregators.",
+        epilog=_RUN_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run.add_argument("--config", required=True, metavar="FILE", help="the agent's configuration")
+    run.set_defaults(command=_run)
+
     sample = commands.add_parser("sample", parents=[where], help="show every counter once")
     sample.add_argument("--lctl", metavar="FILE", help="read an `lctl get_param` dump instead (- for standard input)")
     sample.add_argument("--json", action="store_true", help="one JSON object per line instead of tables")
@@ -91,6 +132,17 @@ def _parser() -> argparse.ArgumentParser:
     dump.add_argument("--show-job-ids", action="store_true", help="do not mask job ids")
     dump.set_defaults(command=_dump)
     return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    from harvest_agent.config import Config, ConfigError  # noqa: PLC0415 - other commands need none of this
+    from harvest_agent.running import run  # noqa: PLC0415
+    from harvest_agent.shelf import SpoolError  # noqa: PLC0415
+
+    try:
+        return run(Config.load(options.config))
+    except (ConfigError, SpoolError) as error:
+        raise UsageError(str(error)) from error
 
 
 def _sample(options: argparse.Namespace) -> int:

@@ -62,20 +62,20 @@ def build_player(settings: Settings, site: Site, rng: Random, *, seconds: float)
             nids=_NIDS,
             cleanup_seconds=settings.cleanup_seconds,
         )
-        tells_start = [name for name in stage.osts if _tells_start(site, name)]
-        edge = replace(stage, osts=tells_start) if settings.provable else stage
         number = next(first_id)
         unit = settings.cleanup_seconds / 4
         plays += [
             workloads.checkpointing(stage, b"%d" % number, start=0.1, end=seconds, period=unit),
             workloads.checkpointing(stage, b"%d" % (number + 1), start=0.2, end=seconds / 2, period=2 * unit),
             workloads.metadata_storm(stage, b"%d" % (number + 2), start=0.3, end=seconds, period=unit),
-            workloads.quiet_then_active(edge, b"%d" % (number + 3), start=0.4, end=seconds),
             workloads.equal_returns(stage, b"%d" % (number + 4), start=0.5, end=seconds),
             workloads.ever_larger(stage, b"%d" % (number + 5), start=0.55, end=seconds, period=3 * unit),
             workloads.login_processes(stage, start=0.6, end=seconds, period=unit),
             workloads.short_jobs(stage, start=0.7, end=seconds, first_id=number + 6, period=unit),
         ]
+        at_the_edge = replace(stage, osts=[n for n in stage.osts if not settings.provable or _tells_start(site, n)])
+        if at_the_edge.osts:
+            plays.append(workloads.quiet_then_active(at_the_edge, b"%d" % (number + 3), start=0.4, end=seconds))
     for number, (target, grows) in enumerate(lone.items(), 500_000):
         stage = Stage(rng=rng, osts=[target], mdts=[], nids=_NIDS, cleanup_seconds=settings.cleanup_seconds)
         play = workloads.ever_larger if grows else workloads.steady

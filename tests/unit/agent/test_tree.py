@@ -21,6 +21,14 @@ def test_finds_osts_and_mdts_and_no_plain_files(tmp_path: Path) -> None:
     assert names(Tree(str(tmp_path))) == [("mdt", "home-MDT0000"), ("obdfilter", "home-OST0001")]
 
 
+def test_services_of_a_metadata_server_are_no_targets(tmp_path: Path) -> None:
+    """Since there are job_stats, metadata targets are below mdt; what is below mds are request queues."""
+    put(tmp_path, "proc/fs/lustre/mds/MDS/mdt/stats", "")
+    put(tmp_path, "proc/fs/lustre/mdt/home-MDT0000/job_stats", "")
+
+    assert names(Tree(str(tmp_path)), "home") == [("mdt", "home-MDT0000")]
+
+
 def test_home_never_takes_home2(tmp_path: Path) -> None:
     for fs in ("home", "home2", "home-OST0000"):
         put(tmp_path, f"proc/fs/lustre/obdfilter/{fs}-OST0000/job_stats", "")

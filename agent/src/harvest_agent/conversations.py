@@ -1,0 +1,162 @@
+"""What an agent says to one aggregator and makes of its answers; how bytes get there and back is not its concern."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from harvest.v1.stream_pb2 import Ack, MountedTarget, Refusal, StreamRequest, StreamResponse, Welcome
+from harvest_agent.logs import say
+from harvest_agent.segments import DamagedError, Record
+from harvest_agent.shelf import Shelf
+from harvest_core.lustre.names import of_filesystem
+
+PROTOCOL: Final = 1
+_IN_FLIGHT_BYTES: Final = 8 << 20
+"""No further sweep is begun while so much was sent and not acknowledged."""
+_INTERVALS: Final = range(1, 3601)
+_NEVER_AGAIN: Final = 1 << 62
+
+
+class RefusedError(Exception):
+    """The aggregator does not want us, now or at all."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message or f"refused, reason {refusal.reason}")
+        self.retry_after_seconds = refusal.retry_after_seconds
+        """0: not before something is changed."""
+
+
+class Speaker(Protocol):
+    """Whoever fills the spool."""
+
+    @property
+    def incarnation(self) -> bytes:
+        """Its present one."""
+
+    @property
+    def boot_id(self) -> str:
+        """Of the server's kernel."""
+
+    @property
+    def targets(self) -> Sequence[MountedTarget]:
+        """Those mounted, as far as it knows."""
+
+    def restart(self, reason: str) -> None:
+        """Begin another incarnation, with a full picture."""
+
+
+class Conversation:
+    """One stream, from Hello on."""
+
+    def __init__(self, uplink: str, shelf: Shelf, speaker: Speaker) -> None:
+        self._uplink = uplink
+        self._shelf = shelf
+        self._speaker = speaker
+        self._incarnation = speaker.incarnation
+        self._named: dict[bytes, tuple[int, int]] = {}
+        self._sent: dict[bytes, int] = {}
+        self._may_send: dict[bytes, frozenset[str]] = {}
+        self._in_flight: deque[tuple[bytes, int, int]] = deque()
+        self._under_way: tuple[bytes, int, Iterator[Record]] | None = None
+        self.is_welcome = False
+        self.interval_seconds: int | None = None
+
+    def hello(self, *, agent: str, software: str, clock_nanoseconds: int) -> bytes:
+        """Return the first message: who we are, and what is in the spool."""
+        request = StreamRequest()
+        hello = request.hello
+        hello.protocol, hello.agent, hello.boot_id = PROTOCOL, agent, self._speaker.boot_id
+        hello.software, hello.clock_nanoseconds = software, clock_nanoseconds
+        self._named = {incarnation: (first, last) for incarnation, first, last in self._shelf.incarnations()}
+        speaking = self._named.pop(self._incarnation, (1, 0))  # the last one named is the one that speaks
+        self._named[self._incarnation] = speaking
+        for incarnation, (first, last) in self._named.items():
+            hello.incarnations.add(id=incarnation, first_seq=first, last_seq=last)
+        hello.targets.extend(self._speaker.targets)
+        return request.SerializeToString()
+
+    def hear(self, response: StreamResponse) -> None:
+        """Take in an answer; kinds that came later than this agent are none of its business."""
+        match response.WhichOneof("message"):
+            case "welcome":
+                self._welcome(response.welcome)
+            case "ack":
+                self._acknowledged(response.ack)
+            case "refusal":
+                raise RefusedError(response.refusal)
+            case _:
+                pass
+
+    def _welcome(self, welcome: Welcome) -> None:
+        wanted = frozenset(filesystem.fsname for filesystem in welcome.filesystems)
+        if self.is_welcome:
+            self._may_send = self._shelf.narrow(self._uplink, wanted)
+        else:
+            durable = {ack.incarnation: ack.seq for ack in welcome.resume}
+            self._sent = {incarnation: durable.get(incarnation, 0) for incarnation in self._named}
+            self._may_send = self._shelf.resume(self._uplink, self._sent, wanted)
+        if welcome.interval_seconds in _INTERVALS:
+            self.interval_seconds = welcome.interval_seconds
+            self._shelf.wish(self._uplink, welcome.interval_seconds)
+        self.is_welcome = True
+        # also of one that is not mounted here yet: its first target may come in the middle of a stream
+        if wanted - self._may_send[self._incarnation]:
+            self._restart("an aggregator wants more file systems")
+        if welcome.full_picture and self._sent[self._incarnation]:  # else it gets one in any case
+            self._restart("an aggregator asked for a full picture")
+
+    def _restart(self, reason: str) -> None:
+        if self._speaker.incarnation == self._incarnation:
+            self._speaker.restart(reason)
+
+    def _acknowledged(self, ack: Ack) -> None:
+        seq = min(ack.seq, self._sent.get(ack.incarnation, 0))
+        self._shelf.acknowledge(self._uplink, ack.incarnation, seq)
+        self._in_flight = deque(sweep for sweep in self._in_flight if sweep[0] != ack.incarnation or sweep[1] > ack.seq)
+
+    def next(self) -> bytes | None:
+        """Return what to send now, in order; nothing while there is nothing, or enough is on its way."""
+        if not self.is_welcome or (self._under_way is None and not self._begin_sweep()):
+            return None
+        return self._next_record()
+
+    def _begin_sweep(self) -> bool:
+        if sum(size for *_, size in self._in_flight) >= _IN_FLIGHT_BYTES:
+            return False
+        while (sweep := self._shelf.sweep_after(self._sent)) is not None:
+            before = self._sent.get(sweep.incarnation)
+            if before is None:  # it began after our Hello, and needs another one
+                return False
+            if sweep.seq == before + 1:
+                self._under_way = (sweep.incarnation, sweep.seq, sweep.records)
+                self._in_flight.append((sweep.incarnation, sweep.seq, sweep.size))
+                return True
+            self._give_up(sweep.incarnation, before)
+        return False
+
+    def _give_up(self, incarnation: bytes, before: int) -> None:
+        """Leave out the rest of an incarnation: it builds on sweeps that are lost, and would be misread."""
+        say("uplink.gap", uplink=self._uplink, incarnation=incarnation.hex(), after=before)
+        self._sent[incarnation] = _NEVER_AGAIN
+        self._shelf.acknowledge(self._uplink, incarnation, _NEVER_AGAIN)
+        if incarnation == self._incarnation:
+            self._restart("sweeps are missing in the spool")
+
+    def _next_record(self) -> bytes | None:
+        if self._under_way is None:
+            return None
+        incarnation, seq, records = self._under_way
+        wanted = self._may_send[incarnation]
+        try:
+            record = next(each for each in records if not each.target or _is_of(each.target, wanted))
+        except DamagedError as error:
+            self._shelf.damaged(incarnation, seq, str(error))
+            raise
+        if not record.target:  # the end of the sweep: its Ack may come before we are asked for more
+            self._sent[incarnation] = seq
+            self._under_way = None
+        return record.payload
+
+
+def _is_of(target: str, filesystems: frozenset[str]) -> bool:
+    return any(of_filesystem(target, fsname) for fsname in filesystems)

@@ -1,0 +1,238 @@
+"""The spool's segments as they stand on the disk: found again after a crash, read by every uplink at its own pace.
+
+One thread adds and removes segments; uplinks only read and acknowledge. What a reader has opened stays readable.
+"""
+
+import errno
+import fcntl
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from harvest_agent.cursors import Cursors
+from harvest_agent.logs import say
+from harvest_agent.segments import DamagedError, Record, Segment
+
+_NAME: Final = re.compile(r"([0-9]{12})\.spool")
+_FOLDER_MODE: Final = 0o700
+
+
+class SpoolError(Exception):
+    """The spool cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledSweep:
+    """A sweep to be sent."""
+
+    incarnation: bytes
+    seq: int
+    size: int
+    records: Iterator[Record]
+
+
+class Shelf:
+    """A folder of segments, and what each aggregator has of them."""
+
+    def __init__(
+        self, folder: str, uplinks: Sequence[str], *, elapsed_seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.folder = folder
+        self.uplinks = tuple(uplinks)
+        self._elapsed_seconds = elapsed_seconds
+        self._handle = _locked(folder)
+        self._guard = threading.Lock()
+        self._cursors = Cursors(os.path.join(folder, "cursors.json"), uplinks)
+        self._contact_seconds = dict.fromkeys(uplinks, elapsed_seconds())
+        self.segments: list[Segment] = []
+        """Oldest first; the writer's own, others ask the methods."""
+        self.damaged_segments = 0
+        self._recover()
+
+    def size(self) -> int:
+        """Return how many bytes the segments take up."""
+        with self._guard:
+            return sum(segment.size for segment in self.segments)
+
+    def incarnations(self) -> list[tuple[bytes, int, int]]:
+        """Return every incarnation with its first and last sweep here, oldest first."""
+        found: dict[bytes, tuple[int, int]] = {}
+        with self._guard:
+            for segment in self.segments:
+                if segment.spans:
+                    first, _ = found.get(segment.incarnation, (segment.first_seq, 0))
+                    found[segment.incarnation] = (first, segment.last_seq)
+        return [(incarnation, first, last) for incarnation, (first, last) in found.items()]
+
+    def waiting(self, *uplinks: str) -> int:
+        """Return how many sweeps one of these aggregators has not acknowledged."""
+        with self._guard:
+            return sum(
+                sum(span.seq > acknowledged for span in segment.spans) if segment.last_seq > acknowledged else 0
+                for segment in self.segments
+                for acknowledged in [min(self._cursors.acknowledged(each, segment.incarnation) for each in uplinks)]
+            )
+
+    def sweep_after(self, sent: Mapping[bytes, int]) -> SpooledSweep | None:
+        """Return the first sweep that comes after those sent, incarnation by incarnation."""
+        with self._guard:
+            for segment in self.segments:
+                after = sent.get(segment.incarnation, 0)
+                if segment.last_seq <= after:
+                    continue
+                span = next(span for span in segment.spans if span.seq > after)
+                try:
+                    handle = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+                except OSError as error:
+                    self._damaged(segment, segment.first_seq, str(error.strerror))
+                    continue
+                records = segment.records(span, handle)
+                return SpooledSweep(segment.incarnation, span.seq, span.end - span.start, records)
+        return None
+
+    def damaged(self, incarnation: bytes, seq: int, reason: str) -> None:
+        """Forget a sweep that cannot be read any more, and those behind it in its segment: they build on it."""
+        with self._guard:
+            for segment in self.segments:
+                if segment.incarnation == incarnation and segment.first_seq <= seq <= segment.last_seq:
+                    self._damaged(segment, seq, reason)
+
+    def _damaged(self, segment: Segment, seq: int, reason: str) -> None:
+        self.damaged_segments += 1
+        say("spool.damaged", file=segment.path, sweeps=segment.last_seq - seq + 1, reason=reason)
+        segment.spans = [span for span in segment.spans if span.seq < seq]
+
+    # ---- what aggregators say
+
+    def resume(self, uplink: str, durable: Mapping[bytes, int], wanted: frozenset[str]) -> dict[bytes, frozenset[str]]:
+        """As ``Cursors.resume``."""
+        with self._guard:
+            self._contact_seconds[uplink] = self._elapsed_seconds()
+            return self._cursors.resume(uplink, durable, wanted)
+
+    def narrow(self, uplink: str, wanted: frozenset[str]) -> dict[bytes, frozenset[str]]:
+        """As ``Cursors.narrow``."""
+        with self._guard:
+            return self._cursors.narrow(uplink, wanted)
+
+    def interval_seconds(self, uplink: str) -> int | None:
+        """As ``Cursors.interval_seconds``."""
+        with self._guard:
+            return self._cursors.interval_seconds(uplink)
+
+    def wish(self, uplink: str, interval_seconds: int) -> None:
+        """As ``Cursors.wish``."""
+        with self._guard:
+            self._cursors.wish(uplink, interval_seconds)
+
+    def acknowledge(self, uplink: str, incarnation: bytes, seq: int) -> None:
+        """Take in that an aggregator has all sweeps up to this one."""
+        with self._guard:
+            self._contact_seconds[uplink] = self._elapsed_seconds()
+            self._cursors.acknowledge(uplink, incarnation, seq)
+
+    def lacking(self, segment: Segment) -> frozenset[str]:
+        """Return the aggregators that do not have all of a segment."""
+        with self._guard:
+            return frozenset(
+                uplink
+                for uplink in self.uplinks
+                if self._cursors.acknowledged(uplink, segment.incarnation) < segment.last_seq
+            )
+
+    def silent(self, seconds: float) -> frozenset[str]:
+        """Return the aggregators that have not answered for so long."""
+        now = self._elapsed_seconds()
+        return frozenset(uplink for uplink, at in self._contact_seconds.items() if now - at > seconds)
+
+    def save_cursors(self) -> None:
+        """Keep for the next start what was acknowledged."""
+        with self._guard:
+            self._cursors.forget([segment.incarnation for segment in self.segments])
+            self._cursors.save()
+
+    # ---- the writer's
+
+    def add(self, segment: Segment) -> None:
+        """Take in a new segment; its file is there, and stays after a crash."""
+        os.fsync(self._handle)
+        with self._guard:
+            self.segments.append(segment)
+
+    def change(self, change: Callable[[], None]) -> None:
+        """Change a segment while nobody looks."""
+        with self._guard:
+            change()
+
+    def replace(self, segment: Segment, new: Segment) -> None:
+        """Put another file in a segment's place."""
+        with self._guard:
+            os.replace(new.path, segment.path)
+            os.fsync(self._handle)
+            segment.spans, segment.size = new.spans, new.size
+
+    def remove(self, segment: Segment) -> None:
+        """Remove a segment."""
+        with self._guard:
+            if segment in self.segments:
+                self.segments.remove(segment)
+        with suppress(OSError):
+            os.unlink(segment.path)
+
+    def close(self) -> None:
+        """Let another agent have the folder."""
+        self.save_cursors()
+        os.close(self._handle)
+
+    # ---- starting
+
+    def _recover(self) -> None:
+        """Find what an earlier start left here, and cut off what was being written when it ended."""
+        files = []
+        for name in sorted(os.listdir(self.folder)):
+            path = os.path.join(self.folder, name)
+            if match := _NAME.fullmatch(name):
+                files.append((path, int(match[1])))
+            elif name.endswith(".new"):
+                os.unlink(path)
+        for path, number in files:
+            try:
+                segment = Segment.scan(path, number)
+            except DamagedError as error:
+                self.damaged_segments += path != files[-1][0]
+                say("spool.unreadable", file=path, reason=error)
+                os.replace(path, f"{path}.damaged")
+                continue
+            if cut := os.path.getsize(path) - segment.size:
+                self.damaged_segments += path != files[-1][0]
+                say("spool.cut", file=path, bytes=cut, sweeps_kept=len(segment.spans))
+                os.truncate(path, segment.size)
+            before = self.segments[-1] if self.segments else None
+            if before is not None and before.incarnation == segment.incarnation:  # it died between two steps of merging
+                segment.spans = [span for span in segment.spans if span.seq > before.last_seq]
+            if segment.spans:
+                self.segments.append(segment)
+            else:
+                os.unlink(path)
+
+
+def _locked(folder: str) -> int:
+    """Make the folder if it is not there, and keep other agents out of it."""
+    try:
+        os.makedirs(folder, mode=_FOLDER_MODE, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SpoolError(f"cannot use the spool folder {folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+            raise SpoolError(f"another agent uses the spool folder {folder}: give each its own") from error
+        raise SpoolError(f"cannot lock the spool folder {folder}: {error.strerror}") from error
+    return handle

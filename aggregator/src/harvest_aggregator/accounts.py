@@ -1,0 +1,288 @@
+"""What all targets did, in memory: made durable first, then applied; the same way live and after a restart."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final
+
+import structlog
+
+from harvest.v1.stream_pb2 import Batch, ReadCost
+from harvest_aggregator import sqlite
+from harvest_aggregator.deliveries import Delivery
+from harvest_aggregator.errors import LedgerError
+from harvest_aggregator.ledger import Fold, Ledger, Line, StoredStay
+from harvest_aggregator.published import JobKey, TargetStatus
+from harvest_aggregator.tallies import Tally
+from harvest_core.accounting import snapshots
+from harvest_core.accounting.apply import OutOfOrderError, Work
+from harvest_core.accounting.mounts import NEVER, MountState, UnnamedError
+from harvest_core.accounting.sweeps import ClosedSweep, Place, Sweeps
+from harvest_core.accounting.targets import StayKey, TargetAccount
+from harvest_core.accounting.wire import WireError, joined, read
+from harvest_core.lustre.names import parse_target
+from harvest_site.model import Site
+from harvest_site.views import filesystem_of
+
+_FOLD_READS: Final = 20
+"""A target is folded after so many reads: fewer would write more snapshots, more would keep more batches."""
+_FOLDS_AT_ONCE: Final = 8
+_NEAR_SECONDS: Final = 60
+"""What is further from our clock than this, or than three intervals, is in totals only: it would stay open for ever,
+or is from a spool and open no more."""
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class KeptTarget:
+    """One target in memory."""
+
+    account: TargetAccount
+    tally: Tally
+    reads: int
+    """Since its last snapshot; a new one starts with some, so that targets take turns."""
+    changed: set[StayKey] = field(default_factory=set)
+    """Stays of which the last snapshot is not all."""
+    cost: ReadCost = field(default_factory=ReadCost)
+
+
+class Accounts:
+    """All targets of the site's file systems. Used by one thread."""
+
+    def __init__(self, ledger: Ledger, site: Site) -> None:
+        self._ledger = ledger
+        self._site = site
+        self._targets: dict[Place, KeptTarget] = {}
+        self._sweeps = Sweeps(deadline_seconds=site.spec.deadline_seconds)
+        self._unshown: tuple[Place, MountState] | None = None
+        self._shown_at = 0.0
+        self._marks: tuple[dict[JobKey, tuple[int, int]], frozenset[JobKey]] | None = None
+        self.unnamed: dict[str, bytes] = {}
+        """Agents that spoke of records which they never named to us, and in which incarnation."""
+
+    def load(self, now_seconds: float) -> None:
+        """Bring back all that is durable: the snapshots, then the batches after them."""
+        self.change_site(self._site, now_seconds)
+
+    def change_site(self, site: Site, now_seconds: float) -> None:
+        """Go on with other file systems. What is left out stays in the ledger, and comes back from there."""
+        names = [filesystem.name for filesystem in site.spec.filesystems]
+        here = {place.filesystem for place in self._targets}
+        targets = {place: kept for place, kept in self._targets.items() if place.filesystem in names}
+        for name in names:
+            if name not in here:
+                targets |= self._loaded(name)
+        self._site = site
+        self._targets = targets
+        self._marks = None
+        ticks = (mount.last_tick for kept in targets.values() for mount in _mounts(kept.account))
+        seen = max((tick for tick in ticks if tick <= now_seconds), default=-1)
+        self._sweeps = Sweeps(deadline_seconds=site.spec.deadline_seconds, closed_tick_seconds=seen)
+        for place, kept in targets.items():
+            for stay in kept.account.stays.values():
+                self._sweeps.restore(place, stay, until_tick=int(now_seconds) + self._near_seconds)
+                self._unshown = (place, stay.mounts[-1][1])
+        self._shown_at = now_seconds
+
+    @property
+    def _near_seconds(self) -> int:
+        return max(_NEAR_SECONDS, 3 * self._site.spec.interval_seconds)
+
+    def place(self, agent: str, target: str) -> Place | None:
+        """Return where a target that an agent reports belongs; nothing if the site does not have it there."""
+        filesystem = filesystem_of(self._site, agent, target)
+        parsed = parse_target(target)
+        return None if filesystem is None or parsed is None else Place(filesystem.name, parsed.kind, target)
+
+    def accept(self, deliveries: Sequence[Delivery], now_seconds: float) -> None:
+        """Make deliveries durable, then apply them; if the first fails, nothing happened."""
+        lines, acked = self._new_lines(deliveries)
+        if acked or lines:
+            self._ledger.accept([line for line, _ in lines], acked, arrived_seconds=now_seconds)
+        for agent, incarnation in acked:
+            if self.unnamed.get(agent, incarnation) != incarnation:
+                del self.unnamed[agent]  # it began anew
+        for (place, said), parts in groupby(lines, lambda pair: _read_of(pair[0])):
+            kept = self._targets.setdefault(place, _new(place.target))
+            work = self._applied(kept, said, [message for _, message in parts])
+            if work.mount is not None:
+                self._report(place, work, work.mount, now_seconds)
+
+    def _new_lines(
+        self, deliveries: Sequence[Delivery]
+    ) -> tuple[list[tuple[Line, Batch]], dict[tuple[str, bytes], int]]:
+        """Return what was not durable before, and up to where it goes."""
+        lines: list[tuple[Line, Batch]] = []
+        acked: dict[tuple[str, bytes], int] = {}
+        for delivery in deliveries:
+            stream = (delivery.agent, delivery.incarnation)
+            done = acked.get(stream) or self._ledger.acked(*stream)
+            for payload, message in delivery.batches:
+                if message.seq <= done:
+                    continue
+                if message.last_of_sweep:
+                    acked[stream] = message.seq
+                elif place := self.place(delivery.agent, message.target.name):
+                    line = Line(place.filesystem, place.target, *stream, message.seq, message.part, payload)
+                    lines.append((line, message))
+        return lines, acked
+
+    def close(self, now_seconds: float, expected: frozenset[Place]) -> list[ClosedSweep]:
+        """Close what is due. Totals are shown once an interval even if nothing of the present is reported."""
+        interval = self._site.spec.interval_seconds
+        if self._unshown and now_seconds >= self._shown_at + interval + self._site.spec.deadline_seconds:
+            place, mount = self._unshown
+            self._sweeps.report(place, Work(mount=mount, tick_seconds=int(now_seconds // interval) * interval))
+        closed = self._sweeps.close(now_seconds, expected)
+        if closed:
+            self._unshown = None
+            self._shown_at = now_seconds
+        return closed
+
+    def fold_some(self, *, busy: bool) -> bool:
+        """Write snapshots of a few targets that are due; while busy, only of those that waited too long."""
+        least = 2 * _FOLD_READS if busy else _FOLD_READS
+        due = [place for place, kept in self._targets.items() if kept.reads >= least][:_FOLDS_AT_ONCE]
+        self._fold(due)
+        return bool(due)
+
+    def fold_all(self) -> None:
+        """Write snapshots of all targets that changed, so that the next start has nothing to apply."""
+        changed = [place for place, kept in self._targets.items() if kept.changed]
+        for first in range(0, len(changed), _FOLDS_AT_ONCE):
+            self._fold(changed[first : first + _FOLDS_AT_ONCE])
+
+    def marks(self) -> tuple[dict[JobKey, tuple[int, int]], frozenset[JobKey]]:
+        """Return the jobs whose totals are in doubt, and those of which something may never have been shown."""
+        if self._marks is None:
+            flagged: dict[JobKey, tuple[int, int]] = {}
+            incomplete: set[JobKey] = set()
+            for place, kept in self._targets.items():
+                incomplete.update((place.filesystem, job) for job in kept.tally.incomplete)
+                for job, (resets, amount) in kept.tally.flagged.items():
+                    before = flagged.get((place.filesystem, job), (0, 0))
+                    flagged[place.filesystem, job] = (before[0] + resets, before[1] + amount)
+            self._marks = (flagged, frozenset(incomplete))
+        return self._marks
+
+    def statuses(self, now_seconds: float) -> tuple[TargetStatus, ...]:
+        """Return how each target stands."""
+        until = now_seconds + self._near_seconds
+        return tuple(_status(place, self._targets[place], until) for place in sorted(self._targets))
+
+    def _loaded(self, filesystem: str) -> dict[Place, KeptTarget]:
+        targets: dict[Place, KeptTarget] = {}
+        try:
+            for stored in self._ledger.stays(filesystem):
+                kept = targets.setdefault(_place(filesystem, stored.target), _new(stored.target))
+                kept.account.stays[stored.server, stored.boot_id] = snapshots.load(stored.payload)
+            for target, payload in self._ledger.tallies(filesystem):
+                targets.setdefault(_place(filesystem, target), _new(target)).tally = Tally.load(payload)
+        except (snapshots.SnapshotError, ValueError, TypeError, KeyError) as error:
+            raise LedgerError(sqlite.damaged(self._ledger.path, str(error))) from error
+        for kept in targets.values():  # a target's account is made of its stays
+            seen = kept.tally.seen_after_all_seconds
+            kept.account = TargetAccount(kept.account.stays, seen_after_all_seconds=seen)
+            kept.reads = 0
+        for (place, said), parts in groupby(self._ledger.lines(filesystem), _read_of):
+            kept = targets.setdefault(place, _new(place.target))
+            self._applied(kept, said, [Batch.FromString(bytes(part.payload)) for part in parts])
+        return targets
+
+    def _applied(self, kept: KeptTarget, said: tuple[str, bytes, int], parts: list[Batch]) -> Work:
+        """Apply one read. One that cannot be placed is counted and left out: nothing else would become of it later."""
+        kept.reads += 1
+        try:
+            facts = joined([read(part) for part in parts])
+            work = kept.account.apply(facts)
+        except (UnnamedError, OutOfOrderError, WireError) as error:
+            return self._left_out(kept, said, parts[0].target.name, error)
+        except Exception as error:  # noqa: BLE001 - a bug, in one read; all the others are still to be applied
+            _log.exception("a read that breaks the accounting", target=parts[0].target.name)
+            return self._left_out(kept, said, parts[0].target.name, error)
+        if work.mount is not None:
+            kept.changed.add((facts.mount.server, facts.mount.boot_id))
+            kept.cost = ReadCost()
+            kept.cost.CopyFrom(parts[-1].cost)  # that one itself would keep all of its batch in memory
+            kept.tally.seen_after_all_seconds = kept.account.seen_after_all_seconds
+            if kept.tally.add(facts, work):
+                self._marks = None
+        return work
+
+    def _left_out(self, kept: KeptTarget, said: tuple[str, bytes, int], target: str, error: Exception) -> Work:
+        agent, incarnation, seq = said
+        kept.tally.unplaced_reads += 1
+        if isinstance(error, (UnnamedError, OutOfOrderError)):
+            self.unnamed[agent] = incarnation
+        _log.warning("read left out", agent=agent, target=target, seq=seq, reason=str(error))
+        return Work()
+
+    def _report(self, place: Place, work: Work, mount: MountState, now_seconds: float) -> None:
+        ahead_seconds = work.tick_seconds - now_seconds
+        if ahead_seconds > self._near_seconds:  # its clock is wrong: nobody can say when it was
+            work = replace(work, tick_seconds=NEVER)
+        self._sweeps.report(place, work, late=abs(ahead_seconds) > self._near_seconds)
+        self._unshown = (place, mount)
+
+    def _fold(self, places: Iterable[Place]) -> None:
+        chosen = {place: self._targets[place] for place in places}
+        if not chosen:
+            return
+        self._ledger.fold([_fold(place, kept) for place, kept in chosen.items()])
+        for kept in chosen.values():
+            kept.reads = 0
+            kept.changed.clear()
+
+
+def _fold(place: Place, kept: KeptTarget) -> Fold:
+    stays = [
+        StoredStay(place.target, *key, position, snapshots.dump(stay))
+        for position, (key, stay) in enumerate(kept.account.stays.items())
+        if key in kept.changed
+    ]
+    return Fold(filesystem=place.filesystem, target=place.target, stays=stays, tally=kept.tally.dump())
+
+
+def _new(target: str) -> KeptTarget:
+    return KeptTarget(account=TargetAccount(), tally=Tally(), reads=zlib.crc32(target.encode()) % _FOLD_READS)
+
+
+def _place(filesystem: str, target: str) -> Place:
+    parsed = parse_target(target)
+    if parsed is None:
+        raise ValueError(f"{target} is not the name of a target")
+    return Place(filesystem, parsed.kind, target)
+
+
+def _read_of(line: Line) -> tuple[Place, tuple[str, bytes, int]]:
+    return _place(line.filesystem, line.target), (line.agent, line.incarnation, line.seq)
+
+
+def _mounts(account: TargetAccount) -> Iterable[MountState]:
+    return (mount for stay in account.stays.values() for _, mount in stay.mounts)
+
+
+def _status(place: Place, kept: KeptTarget, until_tick: float) -> TargetStatus:
+    """Return how a target stands; a server whose clock is far ahead has it only if no other does."""
+    server, boot_id, instance, last_tick = "", "", None, 0  # until a read of it could be placed
+    if kept.account.stays:
+        last = {key: stay.mounts[-1] for key, stay in kept.account.stays.items()}
+        server, boot_id = max(last, key=lambda key: (last[key][1].last_tick <= until_tick, last[key][1].last_tick))
+        instance, last_tick = last[server, boot_id][0], last[server, boot_id][1].last_tick
+    return TargetStatus(
+        filesystem=place.filesystem,
+        target=place.target,
+        kind=place.kind,
+        server=server,
+        boot_id=boot_id,
+        instance=instance,
+        last_tick=last_tick,
+        unread_lines=kept.tally.unread_lines,
+        unseen_seconds=kept.tally.unseen_seconds,
+        ambiguous_resets=kept.tally.ambiguous_resets,
+        ambiguous_bytes=kept.tally.ambiguous_bytes,
+        unplaced_reads=kept.tally.unplaced_reads,
+        cost=kept.cost,
+    )

@@ -1,0 +1,188 @@
+"""/api/v1: what is asked most, each answer from one closed sweep."""
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Final
+
+import numpy as np
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from typing_extensions import override
+
+from harvest_aggregator import inventory, views
+from harvest_aggregator.answers import answer, encoded, printed
+from harvest_aggregator.catalogue import Catalogue, Catalogues, Integers
+from harvest_aggregator.jobs import jobs
+from harvest_aggregator.published import Published
+from harvest_aggregator.questions import (
+    JOB_PARAMETERS,
+    LIMIT,
+    UNKNOWN_CLUSTER,
+    VIEW_PARAMETERS,
+    Known,
+    Question,
+    checked,
+    job_in_path,
+    number,
+)
+from harvest_site.model import Site
+
+PREFIX: Final = "/api/v1/"
+_PIECE: Final = 200
+"""So many jobs are put together at a time: between two pieces others have their turn."""
+
+
+class _Anything(Convertor[str]):
+    """The rest of a path, whatever it holds; Starlette's own ends at a line feed."""
+
+    regex: ClassVar[str] = r"[\s\S]*"
+
+    @override
+    def convert(self, value: str) -> str:
+        return value
+
+    @override
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("anything", _Anything())
+
+
+class Api:
+    """Answers from what is published. Its methods run in threads: a long answer holds up no stream."""
+
+    def __init__(self, source: Callable[[], Published], site: Callable[[], Site]) -> None:
+        self._source = source
+        self._site = site
+        self._catalogues = Catalogues()
+        self.routes = [
+            Route(f"{PREFIX}filesystems", self.filesystems),
+            Route(f"{PREFIX}servers", self.servers),
+            Route(f"{PREFIX}targets", self.targets),
+            Route(f"{PREFIX}jobs", self.jobs),
+            Route(f"{PREFIX}jobs/{{job:anything}}", self.job),
+            *(Route(f"{PREFIX}views/{name}", self.view(name)) for name in views.BY_JOB),
+            Route(f"{PREFIX}views/filesystems", self.filesystem_rates),
+        ]
+
+    def filesystems(self, request: Request) -> Response:
+        """Answer which file systems there are, and what was done on each."""
+        checked(request.query_params, ())
+        published = self._source()
+        shown = inventory.filesystems(self._site(), published, self._catalogues.of(published.closed))
+        return answer({"tick_seconds": published.tick_seconds, "filesystems": shown})
+
+    def servers(self, request: Request) -> Response:
+        """Answer which servers there are, and how their agents are doing."""
+        checked(request.query_params, ())
+        published = self._source()
+        return answer({"tick_seconds": published.tick_seconds, "servers": inventory.servers(self._site(), published)})
+
+    def targets(self, request: Request) -> Response:
+        """Answer which targets were seen, and how well they could be read."""
+        checked(request.query_params, ())
+        published = self._source()
+        return answer({"tick_seconds": published.tick_seconds, "targets": inventory.targets(published)})
+
+    def jobs(self, request: Request) -> Response:
+        """Answer with the jobs that do most, or as asked."""
+        published, catalogue, question = self._asked(request, JOB_PARAMETERS)
+        here = _here(catalogue, question)
+        matched, shown = _chosen(here or catalogue, question)
+        head = {"tick_seconds": published.tick_seconds, "matched": matched, "shown": len(shown)}
+
+        def text() -> Iterator[bytes]:
+            yield encoded(head)[:-1] + b',"jobs":['
+            for start in range(0, len(shown), _PIECE):
+                some = shown[start : start + _PIECE]
+                piece = encoded(jobs(published, catalogue, some, question.filesystem, here))
+                yield (b"," if start else b"") + piece[1:-1]
+            yield b"]}"
+
+        return _told(text(), len(shown))
+
+    def job(self, request: Request) -> Response:
+        """Answer with one job."""
+        start = checked(request.query_params, ("start",))
+        started = "start" in start and number(start, "start", default=0) >= 0
+        asked = job_in_path(request.scope["raw_path"], f"{PREFIX}jobs/")
+        if asked is None:
+            raise HTTPException(404, f"a job is {PREFIX}jobs/CLUSTER/ID, each percent-encoded (`/` in an id is %2F)")
+        cluster, job = asked
+        published = self._source()
+        catalogue = self._catalogues.of(published.closed)
+        place = catalogue.number.get(job, catalogue.count)
+        if cluster != UNKNOWN_CLUSTER or started or place >= catalogue.count:
+            raise HTTPException(404, f"no job {printed(job)!r} is known of cluster {cluster!r} (`-`: not known which)")
+        (shown,) = jobs(published, catalogue, np.array([place]))
+        return answer({"tick_seconds": published.tick_seconds, **shown})
+
+    def view(self, name: str) -> Callable[[Request], Response]:
+        """Return what answers with one of jobHarvest's views by job."""
+        view = views.BY_JOB[name]
+
+        def answered(request: Request) -> Response:
+            published, catalogue, question = self._asked(request, VIEW_PARAMETERS)
+            here = _here(catalogue, question) or catalogue
+            parts = (catalogue if view is views.totals else here).only(question.filesystem)
+            matched, shown = _chosen(here, question)
+
+            def text() -> Iterator[bytes]:
+                yield b"{"
+                for start in range(0, len(shown), _PIECE):
+                    piece = shown[start : start + _PIECE]
+                    names = [printed(catalogue.jobs[place]) for place in piece.tolist()]
+                    written = encoded(dict(zip(names, view(parts, piece), strict=True)))
+                    yield (b"," if start else b"") + written[1:-1]
+                yield b"}"
+
+            headers = {**_tick(published), "Harvest-Matched": str(matched)}
+            return _told(text(), len(shown), headers)
+
+        return answered
+
+    def filesystem_rates(self, request: Request) -> Response:
+        """Answer with jobHarvest's view by file system."""
+        checked(request.query_params, ())
+        published = self._source()
+        return answer(views.filesystems(self._catalogues.of(published.closed)), headers=_tick(published))
+
+    def _asked(self, request: Request, parameters: tuple[str, ...]) -> tuple[Published, Catalogue, Question]:
+        published = self._source()
+        catalogue = self._catalogues.of(published.closed)
+        site = self._site()
+        known = Known(
+            filesystems=inventory.names(site, catalogue),
+            servers=inventory.server_names(site, published),
+            targets=published.targets,
+        )
+        return published, catalogue, Question.parse(request.query_params, known, parameters)
+
+
+def _here(catalogue: Catalogue, question: Question) -> Catalogue | None:
+    """Return the catalogue of what was done on the targets that are asked for, if some are."""
+    return None if question.places is None else catalogue.at(sorted(question.places))
+
+
+def _chosen(catalogue: Catalogue, question: Question) -> tuple[int, Integers]:
+    """Return how many jobs are meant, and which of them are shown, in order."""
+    if question.nobody:
+        return 0, np.zeros(0, np.int64)
+    matched = catalogue.on(question.filesystem)
+    shown = catalogue.first(matched, question.limit, filesystem=question.filesystem, sort=question.sort)
+    return len(matched), shown
+
+
+def _tick(published: Published) -> dict[str, str]:
+    """Say which sweep an answer is from, where its shape has no place for that."""
+    return {} if published.tick_seconds is None else {"Harvest-Tick": str(published.tick_seconds)}
+
+
+def _told(text: Iterator[bytes], jobs_shown: int, headers: dict[str, str] | None = None) -> Response:
+    """Answer at once, or, if it is more than usual, in pieces as they are made."""
+    if jobs_shown > LIMIT:
+        return StreamingResponse(text, headers=headers, media_type="application/json")
+    return Response(b"".join(text), headers=headers, media_type="application/json")

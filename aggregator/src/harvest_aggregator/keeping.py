@@ -1,0 +1,259 @@
+"""The one thread that owns the accounting and the ledger; everything else asks it."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from harvest.v1.stream_pb2 import MountedTarget
+from harvest_aggregator.accounts import Accounts
+from harvest_aggregator.attendance import Attendance
+from harvest_aggregator.deliveries import Delivery
+from harvest_aggregator.errors import LedgerError
+from harvest_aggregator.ledger import Ledger
+from harvest_aggregator.published import Published
+from harvest_core.accounting.sweeps import ClosedSweep
+from harvest_core.accounting.wire import WireError
+from harvest_site.model import Site
+
+_GATHER_SECONDS: Final = 0.05
+"""Deliveries that come within this time share a transaction, and with it a wait for the disk."""
+_GATHER_BYTES: Final = 16 << 20
+_TURN_SECONDS: Final = 0.1
+"""How often deadlines are looked at while nothing comes."""
+_PROBE_SECONDS: Final = 2.0
+"""How often it is tried to write while that fails; agents are told to wait meanwhile, and would not notice."""
+_SEQ_MAX: Final = (1 << 63) - 1
+_PART_MAX: Final = (1 << 31) - 1
+
+_log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Arrival:
+    delivery: Delivery
+    done: Future[None]
+
+
+@dataclass(slots=True)
+class _Errand:
+    run: Callable[[], Any]
+    done: Future[Any]
+
+
+class Keeper:
+    """Keeps what agents deliver. Its methods may be called from any thread.
+
+    A stream waits for its delivery before it hands over another: that bounds the queue.
+
+    ``on_close`` is called in its thread for every closed sweep, in order; several may close at once, and only the last
+    of those is published.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        site: Site,
+        *,
+        now: Callable[[], float] = time.time,
+        on_close: Callable[[ClosedSweep, float], None] = lambda _sweep, _now: None,
+    ) -> None:
+        self._ledger = ledger
+        self._now = now
+        self._on_close = on_close
+        self._accounts = Accounts(ledger, site)
+        self._attendance = Attendance(self._accounts.place)
+        self._queue: queue.SimpleQueue[_Arrival | _Errand | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self._has_stopped = False
+        self._is_stale = False
+        self._probe_at = 0.0
+        self.published = Published()
+        """Replaced as a whole; take it once and read that."""
+        self.problem: str | None = None
+        """Why nothing can be made durable now."""
+
+    def start(self) -> None:
+        """Recover what is durable, then take work."""
+        self._ledger.open()
+        try:
+            self._accounts.load(self._now())
+        except BaseException:
+            self._ledger.close()
+            raise
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is queued, leave snapshots so that the next start is quick, and close the ledger."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def accept(self, delivery: Delivery) -> Future[None]:
+        """Keep a delivery: done when it is durable and applied."""
+        done: Future[None] = Future()
+        if not delivery.batches or not all(
+            0 < message.seq <= _SEQ_MAX and message.part <= _PART_MAX for _, message in delivery.batches
+        ):
+            done.set_exception(WireError("a sweep without a number that makes sense"))
+        else:
+            self._put(_Arrival(delivery, done))
+        return done
+
+    def resume(self, agent: str, incarnations: Sequence[bytes]) -> Future[dict[bytes, int]]:
+        """Return the last durable sweep of each incarnation, 0 where there is none; an agent has no others."""
+        return self._errand(partial(self._resumed, agent, incarnations))
+
+    def change_site(self, site: Site) -> Future[None]:
+        """Go on with another site."""
+        return self._errand(partial(self._site_changed, site))
+
+    def connected(self, agent: str, targets: Sequence[MountedTarget]) -> None:
+        """Note that an agent is here, and what it has mounted."""
+        self._errand(partial(self._attendance.connected, agent, targets))
+
+    def disconnected(self, agent: str) -> None:
+        """Note that an agent's stream has ended."""
+        self._errand(partial(self._attendance.disconnected, agent))
+
+    def needs_full_picture(self, agent: str) -> bool:
+        """Tell whether an agent spoke of records that it never named to us."""
+        return agent in self._accounts.unnamed
+
+    # --- the thread ---
+
+    def _errand(self, run: Callable[[], Any]) -> Future[Any]:
+        done: Future[Any] = Future()
+        self._put(_Errand(run, done))
+        return done
+
+    def _put(self, item: _Arrival | _Errand) -> None:
+        self._queue.put(item)
+        if self._has_stopped:  # nobody will look there again
+            item.done.cancel()
+
+    def _run(self) -> None:
+        while self._round():
+            pass
+        try:
+            self._accounts.fold_all()
+        except LedgerError as error:  # what is durable already is enough, and takes longer at the next start
+            _log.warning("stopped without snapshots", reason=str(error))
+        self._ledger.close()
+        self._has_stopped = True
+        while not self._queue.empty():
+            if (item := self._queue.get()) is not None:
+                item.done.cancel()
+
+    def _round(self) -> bool:
+        """Do what is asked for and what is due; tell whether to go on. What came is let go of when it returns."""
+        arrivals, errand, goes_on = self._gathered()
+        if arrivals:
+            deliveries = [arrival.delivery for arrival in arrivals]
+            _settle([arrival.done for arrival in arrivals], partial(self._keep, deliveries))
+        if errand is not None:
+            _settle([errand.done], errand.run)
+            self._is_stale = True
+        try:
+            self._turn(busy=bool(arrivals))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread goes on and says so
+            self._failed(error)
+        return goes_on
+
+    def _gathered(self) -> tuple[list[_Arrival], _Errand | None, bool]:
+        """Take what came, until it is enough for a transaction, or something else is asked for."""
+        arrivals: list[_Arrival] = []
+        size = 0
+        wait, until = _TURN_SECONDS, 0.0
+        while size < _GATHER_BYTES:
+            try:
+                item = self._queue.get(timeout=wait)
+            except queue.Empty:
+                break
+            if not isinstance(item, _Arrival):
+                return arrivals, item, item is not None
+            until = until or time.monotonic() + _GATHER_SECONDS
+            wait = max(until - time.monotonic(), 0.0)
+            arrivals.append(item)
+            size += sum(len(payload) for payload, _ in item.delivery.batches)
+        return arrivals, None, True
+
+    def _keep(self, deliveries: Sequence[Delivery]) -> None:
+        now = self._now()
+        try:
+            self._accounts.accept(deliveries, now)
+        except Exception as error:
+            self._failed(error)
+            raise
+        self.problem = None
+        for delivery in deliveries:
+            self._attendance.swept(delivery.agent, delivery.batches[-1][1], now)
+
+    def _turn(self, *, busy: bool) -> None:
+        """Do what is due apart from what others ask for."""
+        now = self._now()
+        closed = self._accounts.close(now, self._attendance.expected(now))
+        for sweep in closed:
+            try:
+                self._on_close(sweep, now)
+            except Exception:  # noqa: BLE001 - the other sweeps, and those who read, still get theirs
+                _log.exception("a closed sweep was not taken", tick=sweep.tick_seconds)
+        if closed or (self._is_stale and self._queue.empty()):
+            self._publish(closed[-1] if closed else self.published.closed, now)
+        if self.problem is not None:
+            if time.monotonic() < self._probe_at:
+                return
+            self._ledger.probe()
+            self.problem = None
+        self._accounts.fold_some(busy=busy)
+        if not busy:
+            self._ledger.settle()
+
+    def _publish(self, closed: ClosedSweep | None, now_seconds: float) -> None:
+        flagged, incomplete = self._accounts.marks()
+        self._is_stale = False
+        self.published = Published(
+            tick_seconds=None if closed is None else closed.tick_seconds,
+            closed=closed,
+            targets=self._accounts.statuses(now_seconds),
+            agents=self._attendance.statuses(self._accounts.unnamed),
+            flagged=flagged,
+            incomplete=incomplete,
+        )
+
+    def _failed(self, error: Exception) -> None:
+        was_well = self.problem is None
+        self.problem = str(error) or type(error).__name__
+        if was_well:
+            with suppress(OSError):  # the log's disk may be full, too
+                _log.error(
+                    "nothing can be made durable", reason=self.problem, exc_info=not isinstance(error, LedgerError)
+                )
+        self._probe_at = time.monotonic() + _PROBE_SECONDS
+
+    def _resumed(self, agent: str, incarnations: Sequence[bytes]) -> dict[bytes, int]:
+        self._ledger.forget(agent, incarnations)
+        return {incarnation: self._ledger.acked(agent, incarnation) for incarnation in incarnations}
+
+    def _site_changed(self, site: Site) -> None:
+        self._accounts.change_site(site, self._now())
+        self._attendance.site_changed()
+
+
+def _settle(futures: Sequence[Future[Any]], run: Callable[[], Any]) -> None:
+    """Run something and give those who still wait what came of it."""
+    waiting = [future for future in futures if future.set_running_or_notify_cancel()]
+    try:
+        result = run()
+    except Exception as error:  # noqa: BLE001 - it belongs to those who asked; the thread goes on
+        for future in waiting:
+            future.set_exception(error)
+    else:
+        for future in waiting:
+            future.set_result(result)

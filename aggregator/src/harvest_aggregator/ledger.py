@@ -1,0 +1,230 @@
+"""What must last: what agents sent, how far each of them came, and what it all added up to. Used by one thread."""
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, Select, Table, delete, select, update
+from sqlalchemy.dialects.sqlite import Insert, insert  # PostgreSQL's has the same methods
+
+from harvest_aggregator import sqlite
+from harvest_aggregator.deliveries import Raw
+from harvest_aggregator.errors import LedgerError
+from harvest_aggregator.locking import Lock, refuse_network
+from harvest_aggregator.tables import batch, meta, snapshot, stream, tally, writer
+
+_CHECKPOINT_BYTES: Final = 16 << 20
+"""So much is written before it is copied from the WAL into the file: some 20 ms, and a bound on the WAL."""
+_PROBE_BYTES: Final = 1 << 20
+
+
+class Line(NamedTuple):
+    """One batch as it is kept."""
+
+    filesystem: str
+    target: str
+    agent: str
+    incarnation: bytes
+    seq: int
+    part: int
+    payload: Raw
+
+
+class StoredStay(NamedTuple):
+    """A snapshot of one of a target's stays."""
+
+    target: str
+    server: str
+    boot_id: str
+    position: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """What stands for all batches of a target from now on."""
+
+    filesystem: str
+    target: str
+    stays: Sequence[StoredStay]
+    """Those that changed since the last one."""
+    tally: bytes
+
+
+class Ledger:
+    """The durable side of an aggregator."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: Lock | None = None
+        self._open: Connection | None = None
+        self._epoch = 0
+        self._acked: dict[tuple[str, bytes], int] = {}
+        self._written_bytes = 0
+
+    def open(self) -> None:
+        """Take the ledger, check it, and fence off whoever had it before; make it if there is none."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise LedgerError(f"cannot make the folder {self.path.parent}: {error.strerror}") from error
+        refuse_network(self.path)
+        self._lock = Lock(self.path)
+        try:
+            with sqlite.translated(self.path):
+                self._take()
+        except BaseException:
+            self.close()
+            raise
+
+    def _take(self) -> None:
+        if not self.path.exists():
+            sqlite.make(self.path)
+        sqlite.check_header(self.path)
+        self._open = sqlite.connect(self.path)
+        sqlite.check_whole(self._open, self.path)
+        with self._open.begin():
+            self._open.execute(update(writer).values(epoch=writer.c.epoch + 1))
+            self._epoch = self._open.execute(select(writer.c.epoch)).scalar_one()
+            self._acked = {(agent, incarnation): seq for agent, incarnation, seq in self._open.execute(select(stream))}
+
+    def acked(self, agent: str, incarnation: bytes) -> int:
+        """Return the last sweep up to which everything of an incarnation is durable; 0 if nothing is."""
+        return self._acked.get((agent, incarnation), 0)
+
+    def accept(self, lines: Sequence[Line], acked: Mapping[tuple[str, bytes], int], *, arrived_seconds: float) -> None:
+        """Make batches of whole sweeps durable, and the last seqs of their incarnations known; all or nothing."""
+        with self._transaction() as connection:
+            if lines:
+                connection.execute(
+                    insert(batch).on_conflict_do_nothing(),
+                    [
+                        {
+                            **line._asdict(),
+                            "arrived_seconds": arrived_seconds,
+                            "checksum": zlib.crc32(line.payload),
+                        }
+                        for line in lines
+                    ],
+                )
+            if acked:
+                connection.execute(
+                    _upsert(stream, "acked_seq"),
+                    [
+                        {"agent": agent, "incarnation": incarnation, "acked_seq": seq}
+                        for (agent, incarnation), seq in acked.items()
+                    ],
+                )
+        self._acked.update(acked)
+        self._written_bytes += sum(len(line.payload) for line in lines)
+
+    def forget(self, agent: str, keep: Iterable[bytes]) -> None:
+        """Forget the incarnations of an agent that it has nothing of any more."""
+        kept = set(keep)
+        gone = [key for key in self._acked if key[0] == agent and key[1] not in kept]
+        if gone:
+            with self._transaction() as connection:
+                for name, incarnation in gone:
+                    connection.execute(delete(stream).filter_by(agent=name, incarnation=incarnation))
+            for key in gone:
+                del self._acked[key]
+
+    def fold(self, folds: Sequence[Fold]) -> None:
+        """Replace all batches of these targets by snapshots, which hold what they came to."""
+        with self._transaction() as connection:
+            for fold in folds:
+                where = {"filesystem": fold.filesystem, "target": fold.target}
+                for stay in fold.stays:
+                    connection.execute(_upsert(snapshot, "position", "payload"), {**where, **stay._asdict()})
+                counted = {**where, "checksum": zlib.crc32(fold.tally), "payload": fold.tally}
+                connection.execute(_upsert(tally, "checksum", "payload"), counted)
+                connection.execute(delete(batch).filter_by(**where))
+        self._written_bytes += sum(len(stay.payload) for fold in folds for stay in fold.stays)
+
+    def stays(self, filesystem: str) -> Iterator[StoredStay]:
+        """Return the snapshots of a file system's targets, each target's in their order."""
+        query = (
+            select(*(snapshot.c[name] for name in StoredStay._fields))
+            .where(snapshot.c.filesystem == filesystem)
+            .order_by(snapshot.c.target, snapshot.c.position)
+        )
+        for row in self._rows(query):
+            yield StoredStay(*row)
+
+    def tallies(self, filesystem: str) -> Iterator[tuple[str, bytes]]:
+        """Return what was counted of each target beside its snapshots."""
+        query = select(tally.c.target, tally.c.payload, tally.c.checksum).where(tally.c.filesystem == filesystem)
+        for target, payload, checksum in self._rows(query):
+            self._check(payload, checksum, f"the tally of {target}")
+            yield target, payload
+
+    def lines(self, filesystem: str) -> Iterator[Line]:
+        """Return the batches that no snapshot holds, in order of arrival."""
+        query = (
+            select(*(batch.c[name] for name in Line._fields), batch.c.checksum)
+            .where(batch.c.filesystem == filesystem)
+            .order_by(batch.c.id)
+        )
+        for *fields, checksum in self._rows(query):
+            line = Line(*fields)
+            self._check(line.payload, checksum, f"what {line.agent} sent about {line.target}")
+            yield line
+
+    def settle(self) -> None:
+        """Keep the WAL small; between transactions, when nobody waits."""
+        if self._written_bytes >= _CHECKPOINT_BYTES:
+            sqlite.checkpoint(self._connection, self.path)
+            self._written_bytes = 0
+
+    def probe(self) -> None:
+        """Fail if nothing of some size can be written now. First the WAL gives back the room that it can."""
+        sqlite.checkpoint(self._connection, self.path)
+        with self._transaction() as connection:
+            connection.execute(_upsert(meta, "value"), {"name": "probe", "value": " " * _PROBE_BYTES})
+        with self._transaction() as connection:
+            connection.execute(delete(meta).filter_by(name="probe"))
+
+    def close(self) -> None:
+        """Leave one file, and let others in."""
+        if self._open is not None:
+            sqlite.disconnect(self._open)
+            self._open = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    @property
+    def _connection(self) -> Connection:
+        if self._open is None:
+            raise LedgerError(f"the ledger {self.path} is closed")
+        return self._open
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        connection = self._connection
+        with sqlite.translated(self.path), connection.begin():
+            epoch = connection.execute(select(writer.c.epoch)).scalar_one()
+            if epoch != self._epoch:
+                raise LedgerError(
+                    f"another aggregator has taken the ledger {self.path} over (epoch {epoch}, ours is {self._epoch}):"
+                    " stop one of the two"
+                )
+            yield connection
+
+    def _rows(self, query: Select[Any]) -> Iterator[Sequence[Any]]:
+        with sqlite.translated(self.path), self._connection.begin():
+            yield from self._connection.execute(query)
+
+    def _check(self, payload: Raw, checksum: int, what: str) -> None:
+        if zlib.crc32(payload) != checksum:
+            raise LedgerError(sqlite.damaged(self.path, f"{what} is not what was written"))
+
+
+def _upsert(table: Table, *changed: str) -> Insert:
+    row = insert(table)
+    return row.on_conflict_do_update(
+        index_elements=table.primary_key, set_={name: row.excluded[name] for name in changed}
+    )

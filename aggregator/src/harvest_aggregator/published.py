@@ -1,0 +1,64 @@
+"""What others see of the aggregator's work: replaced as a whole when a sweep closes, never changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harvest.v1.stream_pb2 import AgentHealth, ReadCost
+from harvest_core.accounting.sweeps import ClosedSweep, Place
+
+JobKey = tuple[str, bytes]
+"""(file system, job id)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetStatus:
+    """One target: where it is, and what could not be known about it, since ever."""
+
+    filesystem: str
+    target: str
+    kind: str
+    server: str
+    """Empty, and the last tick 0, until a read of it could be placed."""
+    boot_id: str = ""
+    instance: int | None
+    """Lustre's count of mounts."""
+    last_tick: int
+    unread_lines: int
+    unseen_seconds: int
+    ambiguous_resets: int
+    ambiguous_bytes: int
+    unplaced_reads: int = 0
+    """Reads that made no sense or spoke of records that nobody named, and were left out."""
+    cost: ReadCost
+    """Of the last read; zeros until there is one after a start of the aggregator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStatus:
+    """One agent: whether it is there, and how its last sweep went."""
+
+    name: str
+    connected: bool
+    targets: frozenset[Place] = frozenset()
+    """Those mounted there when it last said so."""
+    last_tick: int | None
+    health: AgentHealth | None
+    clock_offset_seconds: float | None
+    """How far its clock is ahead of ours; the way of its last sweep to us makes it look behind by so much."""
+    needs_full_picture: bool = False
+    """It speaks of records that it never named to us."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """One closed, durable sweep, and how things stand around it."""
+
+    tick_seconds: int | None = None
+    """Of the sweep."""
+    closed: ClosedSweep | None = None
+    targets: tuple[TargetStatus, ...] = ()
+    agents: tuple[AgentStatus, ...] = ()
+    flagged: Mapping[JobKey, tuple[int, int]] = field(default_factory=dict)
+    """Jobs of which it could not be known whether records began again: how often, and how many bytes are in doubt."""
+    incomplete: frozenset[JobKey] = frozenset()
+    """Jobs that may have done more than was ever shown."""

@@ -1,0 +1,114 @@
+"""What may be asked about jobs, and how it is said in a query."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+from urllib.parse import unquote_to_bytes
+
+from starlette.datastructures import QueryParams
+
+from harvest_aggregator.answers import BadParameterError
+from harvest_aggregator.catalogue import SORTS
+from harvest_aggregator.published import TargetStatus
+from harvest_core.accounting.sweeps import Place
+from harvest_core.facts import MDT
+
+UNKNOWN_CLUSTER: Final = "-"
+LIMIT: Final = 200
+"""So many jobs are shown unless somebody wants more."""
+_SORTS: Final = ("job", *SORTS)
+_NUMBER = re.compile(r"[0-9]{1,18}")
+JOB_PARAMETERS: Final = ("state", "user", "account", "cluster", "fs", "server", "target", "sort", "limit")
+VIEW_PARAMETERS: Final = ("fs", "server", "target", "sort", "limit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What can be asked for."""
+
+    filesystems: Collection[str]
+    servers: Collection[str]
+    targets: Collection[TargetStatus]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Which jobs, in which order, and how many."""
+
+    filesystem: str | None = None
+    places: frozenset[Place] | None = None
+    """The targets on which they do something, if it matters."""
+    nobody: bool = False
+    """A user, account, state or cluster was asked for, and no job is known to have it."""
+    sort: str = "rates.bytes"
+    limit: int = LIMIT
+    """0 = all."""
+
+    @classmethod
+    def parse(cls, query: QueryParams, known: Known, parameters: Iterable[str]) -> Self:
+        """Read the parameters of a query; what cannot be answered is refused with what can."""
+        given = checked(query, parameters)
+        _one_of(given, "fs", "a file system of the site", known.filesystems)
+        _one_of(given, "server", "a server of the site", known.servers)
+        _one_of(given, "target", "a target that was seen", {status.target for status in known.targets})
+        places = _places(given, known.targets)
+        only_metadata = bool(places) and all(place.kind == MDT for place in places or ())
+        if given.get("sort", "job") not in _SORTS:
+            raise BadParameterError("sort", f"`sort` must be one of {', '.join(_SORTS)}", allowed=_SORTS)
+        return cls(
+            filesystem=given.get("fs"),
+            places=places,
+            nobody=given.get("cluster", UNKNOWN_CLUSTER) != UNKNOWN_CLUSTER
+            or any(name in given for name in ("state", "user", "account")),
+            sort=given.get("sort", "rates.iops" if only_metadata else "rates.bytes"),
+            limit=number(given, "limit", default=LIMIT),
+        )
+
+
+def _one_of(given: Mapping[str, str], name: str, what: str, known: Iterable[str]) -> None:
+    """Check that a parameter, if it is given, names something that is known."""
+    names = sorted(known)
+    if name in given and given[name] not in names:
+        raise BadParameterError(name, f"`{name}` must be {what}: {', '.join(names)}", allowed=names)
+
+
+def _places(given: Mapping[str, str], targets: Iterable[TargetStatus]) -> frozenset[Place] | None:
+    """Return the targets that are meant; nothing if all are."""
+    if not given.keys() & {"server", "target"}:
+        return None
+    return frozenset(
+        Place(status.filesystem, status.kind, status.target)
+        for status in targets
+        if given.get("fs", status.filesystem) == status.filesystem
+        and given.get("server", status.server) == status.server
+        and given.get("target", status.target) == status.target
+    )
+
+
+def checked(query: QueryParams, parameters: Iterable[str]) -> dict[str, str]:
+    """Return the parameters of a query; each must be one of those that there are, and be said once."""
+    known = tuple(parameters)
+    for name in query:
+        if name not in known:
+            allowed = f"there are {', '.join(f'`{one}`' for one in known)}" if known else "there are none here"
+            raise BadParameterError(name, f"there is no parameter `{name}`: {allowed}", allowed=known)
+        if len(query.getlist(name)) > 1:
+            raise BadParameterError(name, f"`{name}` must be given once")
+    return dict(query)
+
+
+def number(given: dict[str, str], name: str, *, default: int) -> int:
+    """Return a parameter that is a whole number."""
+    text = given.get(name, str(default))
+    if not _NUMBER.fullmatch(text):
+        raise BadParameterError(name, f"`{name}` must be a whole number, 0 or more")
+    return int(text)
+
+
+def job_in_path(raw_path: bytes, prefix: str) -> tuple[str, bytes] | None:
+    """Return cluster and id from a path as it was sent: each percent-encoded, so that an id may hold a ``/``."""
+    cluster, slash, job = raw_path.removeprefix(prefix.encode()).partition(b"/")
+    if not slash or b"/" in job:
+        return None
+    return unquote_to_bytes(cluster).decode("utf-8", "surrogateescape"), unquote_to_bytes(job)

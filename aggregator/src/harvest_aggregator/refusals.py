@@ -1,0 +1,40 @@
+"""Why a stream ends before its agent wanted it to."""
+
+from typing import Final
+
+from harvest.v1.stream_pb2 import Refusal, RefusalReason
+
+CLONE: Final = RefusalReason.REFUSAL_REASON_CLONE
+TARGET_TAKEN: Final = RefusalReason.REFUSAL_REASON_TARGET_TAKEN
+PROTOCOL: Final = RefusalReason.REFUSAL_REASON_PROTOCOL
+NOT_READY: Final = RefusalReason.REFUSAL_REASON_NOT_READY
+
+
+class DeniedError(Exception):
+    """The certificate does not let its holder in, or no more: PERMISSION_DENIED."""
+
+
+class RefusedError(Exception):
+    """The agent may come, but not now or not like this."""
+
+    def __init__(self, reason: RefusalReason.ValueType, message: str, *, retry_after_seconds: int) -> None:
+        super().__init__(message)
+        self.label: Final = RefusalReason.Name(reason).removeprefix("REFUSAL_REASON_").lower()
+        """The reason, as metrics name it."""
+        self.refusal: Final = Refusal(reason=reason, message=message, retry_after_seconds=retry_after_seconds)
+
+
+class NonsenseError(RefusedError):
+    """What came is not what an agent says: a mistake in one of the two programs, or no agent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(PROTOCOL, message, retry_after_seconds=60)
+
+
+class ReplacedError(Exception):
+    """The same agent began another stream."""
+
+
+def not_ready(why: Exception) -> RefusedError:
+    """Send an agent away for a while: it keeps what it has."""
+    return RefusedError(NOT_READY, str(why), retry_after_seconds=10)

@@ -1,0 +1,169 @@
+"""Agents' streams: who comes in, who must go, and what is said to them."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+import grpc
+import structlog
+from cryptography import x509
+from structlog.typing import FilteringBoundLogger
+
+from harvest.v1.stream_pb2 import DESCRIPTOR, Hello, StreamResponse
+from harvest_aggregator.deliveries import Keeping
+from harvest_aggregator.identity import Admission
+from harvest_aggregator.limits import HELD_BYTES, HELLO_SECONDS, STALL_SECONDS
+from harvest_aggregator.metrics import Metrics
+from harvest_aggregator.presence import Presence, Visit
+from harvest_aggregator.refusals import DeniedError, NonsenseError, RefusedError, ReplacedError
+from harvest_aggregator.requests import read_hello
+from harvest_aggregator.room import Room
+from harvest_aggregator.sessions import Context, House, Session
+from harvest_aggregator.welcomes import mounts
+from harvest_pki.certificates import load_certificate
+from harvest_pki.errors import PkiError
+from harvest_pki.identities import identity_of
+from harvest_site.model import Site
+
+_SERVICE: Final = DESCRIPTOR.services_by_name["HarvestService"].full_name
+
+
+class Streams:
+    """The gRPC service. Requests come as bytes: a batch is kept as it came."""
+
+    def __init__(
+        self, keeper: Keeping, site: Site, admission: Admission, *, metrics: Metrics, now: Callable[[], datetime]
+    ) -> None:
+        self._house = House(site, keeper, metrics, Presence(), Room(HELD_BYTES))
+        self._admission = admission
+        self._now = now
+        self._sessions: dict[Visit, Session] = {}
+
+    @property
+    def handler(self) -> grpc.GenericRpcHandler:
+        """What a server serves."""
+        return grpc.method_handlers_generic_handler(
+            _SERVICE, {"Stream": grpc.stream_stream_rpc_method_handler(self._stream)}
+        )
+
+    @property
+    def held_bytes(self) -> int:
+        """How much came that is not durable yet."""
+        return self._house.room.held_bytes
+
+    @property
+    def queued_sweeps(self) -> int:
+        """How many came that are not durable yet."""
+        return sum(session.queued_sweeps for session in self._sessions.values())
+
+    async def change(self, site: Site, admission: Admission) -> None:
+        """Act on a changed site or changed CAs: cut the streams of those who may stay no more, tell the others."""
+        before, self._house.site, self._admission = self._house.site, site, admission
+        self.cut_refused()
+        await asyncio.gather(*(_tell(session, before) for session in self._sessions.values()))
+
+    def cut_expired(self) -> None:
+        """Cut the streams whose certificates are valid no more."""
+        now = self._now()
+        for session in self._sessions.values():
+            if session.certificate.not_valid_after_utc <= now:
+                self._cut_if_refused(session)
+
+    def cut_refused(self) -> None:
+        """Cut the streams of everybody who would not be let in now."""
+        for session in self._sessions.values():
+            self._cut_if_refused(session)
+
+    def cut_all(self, reason: RefusedError) -> None:
+        """Send everybody away."""
+        for session in self._sessions.values():
+            session.end(reason)
+
+    def _cut_if_refused(self, session: Session) -> None:
+        if (why := self._admission.why_refused(session.certificate, self._now())) is not None:
+            session.end(DeniedError(why))
+
+    async def _stream(self, _: object, context: Context) -> None:
+        log = structlog.get_logger().bind(peer=context.peer())
+        try:
+            certificate = _certificate(context)
+            log = log.bind(agent=_name(certificate))
+            await self._serve(certificate, context, log)
+        except DeniedError as error:
+            self._house.metrics.refusals.labels("denied").inc()
+            log.warning("agent denied", reason=str(error))
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+        except RefusedError as error:
+            self._house.metrics.refusals.labels(error.label).inc()
+            log.warning("agent refused", reason=str(error))
+            await context.write(StreamResponse(refusal=error.refusal).SerializeToString())
+        except grpc.aio.BaseError as error:  # it went away while it was written to
+            log.info("agent gone", reason=str(error))
+        except ReplacedError:
+            log.info("agent began another stream")
+            await context.abort(grpc.StatusCode.ABORTED, "another stream of this agent has begun")
+
+    async def _serve(self, certificate: x509.Certificate, context: Context, log: FilteringBoundLogger) -> None:
+        if (why := self._admission.why_refused(certificate, self._now())) is not None:
+            raise DeniedError(why)
+        hello = await _hello(context)
+        if hello.agent != _name(certificate):
+            raise DeniedError(f"agent {hello.agent[:100]!a} came with the certificate of {_name(certificate)}")
+        now_seconds = asyncio.get_running_loop().time()
+        visit = Visit(
+            agent=hello.agent,
+            boot_id=hello.boot_id,
+            heard_seconds=now_seconds,
+            period_seconds=self._house.site.spec.interval_seconds,
+        )
+        before = self._house.presence.arrive(visit, mounts(self._house.site, visit.agent, hello.targets), now_seconds)
+        if before is not None:
+            self._sessions[before].end(ReplacedError())
+        session = self._sessions[visit] = Session(self._house, visit, hello, certificate=certificate, context=context)
+        self._house.keeper.connected(visit.agent, hello.targets)
+        self._house.metrics.streams.set(len(self._sessions))
+        log.info("agent came", software=hello.software, boot_id=hello.boot_id, targets=len(hello.targets))
+        try:
+            await session.run()
+        finally:
+            log.info("agent left")
+            del self._sessions[visit]
+            self._house.metrics.streams.set(len(self._sessions))
+            self._house.presence.leave(visit)
+            self._house.keeper.disconnected(visit.agent)
+
+
+async def _tell(session: Session, before: Site) -> None:
+    try:
+        async with asyncio.timeout(STALL_SECONDS):
+            await session.change_site(before)
+    except RefusedError as error:
+        session.end(error)
+    except (TimeoutError, grpc.aio.BaseError):
+        session.end(NonsenseError("the agent does not listen"))
+
+
+async def _hello(context: Context) -> Hello:
+    try:
+        async with asyncio.timeout(HELLO_SECONDS):
+            data: object = await context.read()  # EOF is no bytes
+    except TimeoutError as error:
+        raise NonsenseError(f"no Hello came within {HELLO_SECONDS:.0f} s") from error
+    if not isinstance(data, bytes):
+        raise NonsenseError("the stream ended before its Hello")
+    return read_hello(data)
+
+
+def _certificate(context: Context) -> x509.Certificate:
+    try:
+        return load_certificate(b"".join(context.auth_context()["x509_pem_cert"]))
+    except (KeyError, PkiError) as error:
+        raise DeniedError("the certificate cannot be read") from error
+
+
+def _name(certificate: x509.Certificate) -> str:
+    try:
+        return identity_of(certificate).name
+    except PkiError:
+        return "?"

@@ -1,0 +1,88 @@
+"""The ledger's tables. Nothing here is SQLite's own: PostgreSQL can hold them as they are."""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+SCHEMA_VERSION: Final = 1
+"""Of these tables and of what their payloads mean. A ledger of another one is refused, never guessed at."""
+
+schema = MetaData()
+
+_id = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite numbers rows itself only where the type is exactly INTEGER."""
+
+batch = Table(
+    "batch",
+    schema,
+    Column("id", _id, primary_key=True, autoincrement=True),
+    Column("filesystem", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("incarnation", LargeBinary, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("arrived_seconds", Float, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    UniqueConstraint("agent", "incarnation", "seq", "target", "part"),
+    Index("batch_of_target", "filesystem", "target"),
+)
+"""What agents sent, as it came, until a snapshot holds it; in order of arrival."""
+
+stream = Table(
+    "stream",
+    schema,
+    Column("agent", Text, nullable=False),
+    Column("incarnation", LargeBinary, nullable=False),
+    Column("acked_seq", BigInteger, nullable=False),
+    PrimaryKeyConstraint("agent", "incarnation"),
+)
+"""Up to which sweep everything of an agent's incarnation is durable."""
+
+snapshot = Table(
+    "snapshot",
+    schema,
+    Column("filesystem", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("server", Text, nullable=False),
+    Column("boot_id", Text, nullable=False),
+    Column("position", Integer, nullable=False),  # of the stay among those of its target
+    Column("payload", LargeBinary, nullable=False),  # has a checksum of its own
+    PrimaryKeyConstraint("filesystem", "target", "server", "boot_id"),
+)
+"""A target's stay on one boot of a server: what all batches up to then came to."""
+
+tally = Table(
+    "tally",
+    schema,
+    Column("filesystem", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("filesystem", "target"),
+)
+"""What could not be known, read or placed of a target, likewise; written with its snapshots."""
+
+writer = Table("writer", schema, Column("epoch", BigInteger, nullable=False))
+"""One row: who may write. Whoever opens the ledger raises the epoch, and who finds another one has lost."""
+
+meta = Table(
+    "meta",
+    schema,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+"""What this is: the version of the schema, and when the ledger was made or restored from a backup."""

@@ -1,0 +1,52 @@
+"""What could not be known, read or placed of one target, since ever. Kept beside its snapshots."""
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from harvest_core.accounting.apply import Work
+from harvest_core.facts import Facts
+
+
+@dataclass(slots=True)
+class Tally:
+    """Grows with what is applied; the same numbers come out of recovery."""
+
+    unread_lines: int = 0
+    unseen_seconds: int = 0
+    seen_after_all_seconds: int = 0
+    """What the target's account would take off the next unseen seconds."""
+    ambiguous_resets: int = 0
+    ambiguous_bytes: int = 0
+    unplaced_reads: int = 0
+    flagged: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    """Per job: how often, and how many bytes."""
+    incomplete: set[bytes] = field(default_factory=set)
+
+    def add(self, facts: Facts, work: Work) -> bool:
+        """Count what one read left open; tell whether jobs were marked."""
+        self.unread_lines += facts.unread_lines
+        self.unseen_seconds += work.unseen_seconds
+        self.incomplete.update(work.incomplete_jobs)
+        for doubt in work.ambiguities:
+            job = doubt.mount.jobs[doubt.row]
+            amount = int(doubt.amount[doubt.mount.in_bytes[: len(doubt.amount)], 1].sum())
+            resets, total = self.flagged.get(job, (0, 0))
+            self.flagged[job] = (resets + 1, total + amount)
+            self.ambiguous_resets += 1
+            self.ambiguous_bytes += amount
+        return bool(work.ambiguities or work.incomplete_jobs)
+
+    def dump(self) -> bytes:
+        """Return it as bytes."""
+        fields = asdict(self)
+        fields["flagged"] = {job.decode("latin-1"): both for job, both in self.flagged.items()}
+        fields["incomplete"] = sorted(job.decode("latin-1") for job in self.incomplete)
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def load(cls, payload: bytes) -> "Tally":
+        """Return what was dumped."""
+        fields = json.loads(payload)
+        fields["flagged"] = {job.encode("latin-1"): tuple(both) for job, both in fields["flagged"].items()}
+        fields["incomplete"] = {job.encode("latin-1") for job in fields["incomplete"]}
+        return cls(**fields)

@@ -1,0 +1,104 @@
+"""The aggregator as a process: started, told of changes, stopped."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import grpc
+
+from support.processes import running, wait_for
+from support.uplinks import SITE, hello, sweep
+
+
+def test_it_serves_keeps_and_stops_in_good_order(tmp_path: Path) -> None:
+    with running(tmp_path) as here:
+        assert here.get("readyz") == (
+            200,
+            {
+                "ready": True,
+                "reasons": [],
+                "warnings": ["the site asks for `clients`, which this version does not do yet"],
+            },
+        )
+
+        async def sweeps() -> None:
+            agent = here.agent("oss1")
+            await agent.begin(hello("oss1", "home-OST0000"))
+            for seq in (1, 2):
+                await agent.say(*sweep(seq))
+                assert await agent.acknowledged() == seq
+            await agent.close()
+
+        asyncio.run(sweeps())
+        assert here.stop() == 0
+        here.start()
+
+        async def again() -> None:
+            agent = here.agent("oss1")
+            welcome = await agent.begin(hello("oss1", "home-OST0000", last_seq=2))
+            assert [ack.seq for ack in welcome.resume] == [2]
+            assert not welcome.full_picture
+            here.process.send_signal(signal.SIGINT)
+            assert "is being stopped" in (await agent.refused()).message
+            await agent.close()
+
+        asyncio.run(again())
+        assert here.process.wait(30) == 0
+        assert here.events("stopped")
+        assert "Traceback" not in here.log.read_text()
+
+
+def test_a_changed_site_is_used_and_a_bad_one_refused(tmp_path: Path) -> None:
+    with running(tmp_path) as here:
+        here.site.write_text(SITE.replace("oss[1-4]", "oss[1-2"))
+        wait_for(lambda: here.events("changed files refused, the old ones stay in use"), "the refusal")
+        status, said = here.get("readyz")
+        assert status == 200
+        assert "filesystems[0].servers[0]" in said["warnings"][0]
+
+        async def cut() -> None:
+            agent = here.agent("oss3")
+            await agent.begin(hello("oss3"))
+            here.site.write_text(SITE.replace("oss[1-4]", "oss[1-2]"))
+            code, details = await agent.ended()
+            assert code is grpc.StatusCode.PERMISSION_DENIED
+            assert "oss3 is not listed" in details
+            await agent.close()
+
+        asyncio.run(cut())
+        assert here.events("changed files are in use")
+        assert here.events("agent denied")[-1]["agent"] == "oss3"
+        assert len(here.get("readyz")[1]["warnings"]) == 1
+        here.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: len(here.events("changed files are in use")) == 2, "SIGHUP")
+
+
+def test_new_certificates_are_used_without_a_restart(tmp_path: Path) -> None:
+    with running(tmp_path) as here:
+        before = here.data / "tls/tls.crt"
+        shown = before.read_bytes()
+        here.ca.write_server(here.data / "tls", "main", now=datetime.now(UTC))
+        wait_for(lambda: here.events("changed files are in use"), "the new certificate")
+        presented = subprocess.run(
+            ["openssl", "s_client", "-connect", here.address],
+            input=b"",
+            capture_output=True,
+            check=False,
+        ).stdout
+        assert before.read_bytes() != shown
+        assert before.read_bytes().strip() in presented
+
+
+def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
+    with running(tmp_path) as here:
+        second = [sys.executable, "-m", "harvest_aggregator", "run", "--site", str(here.site), "--data", str(here.data)]
+        ran = subprocess.run([*second, "--http", "127.0.0.1:0"], capture_output=True, check=False, timeout=60)
+        assert ran.returncode == 2
+        assert b"stop that one first" in ran.stderr.splitlines()[-1]
+        elsewhere = [*second[:-1], str(tmp_path / "other"), "--tls", str(here.data / "tls"), "--http", "127.0.0.1:0"]
+        ran = subprocess.run([*elsewhere, "--grpc", here.address], capture_output=True, check=False, timeout=60)
+        assert ran.returncode == 2
+        assert b"cannot listen on" in ran.stderr.splitlines()[-1]

@@ -1,0 +1,81 @@
+"""Real agents as processes, each over a small tree of its own."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from alive.receiver import SERVER_NAME
+from harvest_pki.folders import CaFolder
+from support.records import job_stats, put, record
+
+OST0 = "proc/fs/lustre/obdfilter/fs-OST0000"
+
+
+@dataclass
+class AgentProcess:
+    """An agent on a server ``oss1``, its files below one folder."""
+
+    folder: Path
+    ca: CaFolder
+    ports: tuple[int, ...]
+    environment: Mapping[str, str] | None = None
+    spool_bytes: int = 1 << 24
+
+    def __post_init__(self) -> None:
+        self.root = self.folder / "root"
+        self.tls = self.folder / "agent-tls"
+        self.issue()
+        put(self.root, "proc/fs/lustre/version", "lustre: 2.15.8\n")
+        put(self.root, f"{OST0}/instance", "7\n")
+        self.show(a=1)
+        uplinks = "".join(
+            f'[[uplink]]\naddress = "127.0.0.1:{port}"\nserver_name = "{SERVER_NAME}"\nca = "{self.tls}/ca.crt"\n'
+            f'cert = "{self.tls}/tls.crt"\nkey = "{self.tls}/tls.key"\n'
+            for port in self.ports
+        )
+        (self.folder / "agent.toml").write_text(
+            f'{uplinks}[lustre]\nroot = "{self.root}"\n'
+            f'[spool]\ndirectory = "{self.folder}/spool"\nmax_bytes = {self.spool_bytes}\n'
+        )
+        self.start()
+
+    def issue(self) -> None:
+        self.ca.write_agent(self.tls, "oss1", now=datetime.now(UTC).replace(microsecond=0))
+
+    def start(self) -> None:
+        with (self.folder / "agent.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "harvest_agent", "run", "--config", str(self.folder / "agent.toml")],
+                stderr=log,
+                env=self.environment,
+            )
+
+    def show(self, **written: int) -> None:
+        draft = put(self.root, "draft", job_stats(*(record(job, written=count) for job, count in written.items())))
+        (self.root / OST0).mkdir(parents=True, exist_ok=True)
+        draft.replace(self.root / OST0 / "job_stats")
+
+    def stop(self) -> int:
+        """End it as systemd would."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(20)
+
+    def said(self) -> str:
+        return (self.folder / "agent.log").read_text()
+
+
+def free_port() -> int:
+    """Return a port on which nobody listens now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port

@@ -1,0 +1,34 @@
+"""``make demo FOR=30``, as a person runs it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EVENTS = (
+    *("agent killed", "aggregator killed", "clear", "clear of one job", "clock step", "evicted"),
+    *("failover", "failback", "reboot", "remount"),
+    *(f"record came back from zero, first seen {how}" for how in ("lower", "equal", "higher")),
+)
+
+
+@pytest.mark.timeout(300)
+def test_the_demo_ends_with_every_total_equal_to_the_truth() -> None:
+    paths = [str(ROOT / "tools"), os.environ.get("PYTHONPATH", "")]
+    ran = subprocess.run(
+        [sys.executable, "-m", "demo", "--for", "30"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": ":".join(filter(None, reversed(paths)))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
+    assert " 0 totals differ." in ran.stdout
+    happened = {name.strip(): int(count) for count, name in re.findall(r"^ +(\d+)  (.+)$", ran.stdout, re.MULTILINE)}
+    assert [event for event in EVENTS if not happened.get(event)] == []

@@ -1,0 +1,131 @@
+"""A keeper in a process of its own, that tests talk to and kill."""
+
+import multiprocessing
+import resource
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Self
+
+from harvest.v1.stream_pb2 import Batch
+from harvest_aggregator import accounts
+from harvest_aggregator.deliveries import Delivery
+from harvest_aggregator.errors import LedgerError
+from harvest_aggregator.keeping import Keeper
+from harvest_aggregator.ledger import Ledger
+from harvest_core.accounting.totals import job_totals
+from harvest_site.loading import load
+
+LIMIT_SECONDS = 30
+_FOLD_READS = 3
+
+Sent = tuple[str, bytes, int, list[bytes]]
+"""(agent, incarnation, seq, messages): a delivery that can cross a pipe."""
+
+
+def delivery(sent: Sent) -> Delivery:
+    """Return what a stream would hand over."""
+    agent, incarnation, seq, messages = sent
+    batches = tuple((message, Batch.FromString(message)) for message in messages)
+    return Delivery(agent=agent, incarnation=incarnation, seq=seq, batches=batches)
+
+
+def totals(keeper: Keeper) -> dict[str, Any]:
+    """Return all that jobs did, by kind of target, and what could not be known."""
+    kept = keeper._accounts._targets.items()  # noqa: SLF001 - to the last number, whatever was published
+    done = {
+        kind: job_totals(stay for place, target in kept if place.kind == kind for stay in target.account.stays.values())
+        for kind in ("OST", "MDT")
+    }
+    known = [(place, target.tally) for place, target in sorted(kept)]
+    return {"done": done, "known": known, "unnamed": keeper._accounts.unnamed}  # noqa: SLF001
+
+
+def _serve(path: Path, site: str, pipe: Connection) -> None:
+    accounts._FOLD_READS = _FOLD_READS  # type: ignore[misc] # noqa: SLF001 - so that it is killed while folding, too
+    tick = 0
+    keeper = Keeper(Ledger(path), load(site), now=lambda: tick + 1.0)
+    try:
+        keeper.start()
+    except LedgerError as error:
+        pipe.send(("refused", str(error)))
+        return
+    pipe.send(("started", ""))
+    while True:
+        asked, about = pipe.recv()
+        if asked == "deliver":
+            taken = delivery(about)
+            tick = taken.batches[-1][1].tick_seconds
+            keeper.accept(taken).add_done_callback(_Answer(pipe, (taken.agent, taken.incarnation, taken.seq)))
+        elif asked == "resume":
+            pipe.send(keeper.resume(*about).result(LIMIT_SECONDS))
+        elif asked == "problem":
+            pipe.send(keeper.problem)
+        elif asked == "limit":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (about, resource.RLIM_INFINITY))
+            pipe.send(None)
+        elif asked == "totals":
+            keeper.resume("nobody", []).result(LIMIT_SECONDS)  # after all that was asked before
+            pipe.send(totals(keeper))
+        elif asked == "stop":
+            keeper.stop()
+            pipe.send("stopped")
+            return
+
+
+@dataclass(slots=True)
+class _Answer:
+    pipe: Connection
+    stream: tuple[str, bytes, int]
+
+    def __call__(self, done: Future[None]) -> None:
+        error = done.exception()
+        self.pipe.send((self.stream, None if error is None else f"{type(error).__name__}: {error}"))
+
+
+class KeeperProcess:
+    """The process, from outside."""
+
+    def __init__(self, path: Path, site: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(path, site, theirs))
+        self._process.start()
+        theirs.close()
+        said, self.refusal = self.answer()
+        self.started = said == "started"
+
+    def answer(self) -> Any:  # noqa: ANN401 - whatever was asked for
+        """Wait for what it says."""
+        assert self.pipe.poll(LIMIT_SECONDS), "no answer"
+        return self.pipe.recv()
+
+    def ask(self, what: str, about: object = None) -> Any:  # noqa: ANN401
+        """Ask something and wait for the answer."""
+        self.pipe.send((what, about))
+        return self.answer()
+
+    def deliver(self, sweeps: Sequence[Sent]) -> None:
+        """Hand over sweeps; each is answered when it is durable."""
+        for sweep in sweeps:
+            self.pipe.send(("deliver", sweep))
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """Kill it at once."""
+        self._process.kill()
+        self._process.join(LIMIT_SECONDS)
+        self.pipe.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()

@@ -1,0 +1,156 @@
+"""/metrics: what the aggregator says about itself."""
+
+from harvest.v1.stream_pb2 import AgentHealth, ReadCost
+from harvest_aggregator.published import AgentStatus, Published, TargetStatus
+from harvest_core.accounting.sweeps import ClosedSweep, Place
+from unit.aggregator.publishing import BUSY, TICK, client, metrics, published
+
+HEALTH = AgentHealth(
+    late_microseconds=250_000,
+    user_microseconds=30_000,
+    kernel_microseconds=90_000,
+    resident_bytes=50 << 20,
+    spool_bytes=4096,
+    spool_limit_bytes=1 << 30,
+    spool_sweeps=2,
+    lost_sweeps=1,
+    merged_sweeps=5,
+    problems=["the spool is nearly full"],
+)
+SOURCE = published(
+    {("home", "OST"): {b"1": {}}},
+    targets=(
+        TargetStatus(
+            filesystem="home",
+            target="home-OST0000",
+            kind="OST",
+            server="oss1",
+            instance=3,
+            last_tick=TICK,
+            unread_lines=7,
+            unseen_seconds=40,
+            ambiguous_resets=2,
+            ambiguous_bytes=1000,
+            cost=ReadCost(user_microseconds=1000, kernel_microseconds=2000, bytes=77, records=5),
+        ),
+    ),
+    agents=(
+        AgentStatus(name="oss1", connected=True, last_tick=TICK, health=HEALTH, clock_offset_seconds=-0.5),
+        AgentStatus(name="mds1", connected=False, last_tick=None, health=None, clock_offset_seconds=None),
+    ),
+)
+
+
+def lines(source: Published = SOURCE) -> list[str]:
+    text, _ = metrics(source).exposition(accept="text/plain")
+    return text.decode().splitlines()
+
+
+def test_targets_say_what_could_not_be_known() -> None:
+    of = '{filesystem="home",target="home-OST0000"}'
+    assert {
+        f"harvest_unseen_seconds_total{of} 40.0",
+        f"harvest_ambiguous_resets_total{of} 2.0",
+        f"harvest_ambiguous_bytes_total{of} 1000.0",
+        f"harvest_unread_lines_total{of} 7.0",
+    } <= set(lines())
+
+
+def test_agents_say_how_they_are_doing() -> None:
+    assert {
+        'harvest_agent_connected{agent="oss1"} 1.0',
+        'harvest_agent_connected{agent="mds1"} 0.0',
+        'harvest_agent_late_seconds{agent="oss1"} 0.25',
+        'harvest_agent_spool_sweeps{agent="oss1"} 2.0',
+        'harvest_agent_clock_offset_seconds{agent="oss1"} -0.5',
+        'harvest_agent_sweep_kernel_seconds{agent="oss1"} 0.09',
+    } <= set(lines())
+    assert not any(line.startswith('harvest_agent_late_seconds{agent="mds1"}') for line in lines())
+
+
+def test_no_job_has_a_series() -> None:
+    assert [line for line in lines(BUSY) if "harvest_table_jobs{" in line] == [
+        'harvest_table_jobs{filesystem="home",kind="ost"} 2.0',
+        'harvest_table_jobs{filesystem="home",kind="mdt"} 1.0',
+        'harvest_table_jobs{filesystem="scratch",kind="ost"} 2.0',
+    ]
+    assert not any('"11"' in line for line in lines(BUSY))
+
+
+def test_what_happens_is_counted() -> None:
+    counted = metrics(Published())
+    counted.streams.inc()
+    counted.batches.inc(5)
+    counted.received_bytes.inc(1234)
+    counted.refusals.labels("clone").inc()
+    late = frozenset({Place("home", "OST", "home-OST0001")})
+    counted.sweep_closed(ClosedSweep(tick_seconds=100, missing=late, tables={}, work={}), now_seconds=101.5)
+    text, _ = counted.exposition(accept="")
+    assert {
+        "harvest_streams 1.0",
+        "harvest_batches_total 5.0",
+        "harvest_received_bytes_total 1234.0",
+        'harvest_refusals_total{reason="clone"} 1.0',
+        "harvest_sweeps_closed_total 1.0",
+        "harvest_reports_missing_total 1.0",
+        'harvest_sweep_close_seconds_bucket{le="1.0"} 0.0',
+        'harvest_sweep_close_seconds_bucket{le="2.0"} 1.0',
+        "harvest_ledger_bytes 4096.0",
+        "harvest_queued_sweeps 3.0",
+        'harvest_build_info{version="1.2.3"} 1.0',
+    } <= set(text.decode().splitlines())
+
+
+def test_the_form_is_the_one_that_is_asked_for() -> None:
+    plain = client(SOURCE).get("/metrics")
+    assert plain.headers["content-type"].startswith("text/plain")
+    asked = client(SOURCE).get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
+    assert asked.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert asked.text.endswith("# EOF\n")
+
+
+def test_servers_and_targets_are_shown_with_the_same_numbers() -> None:
+    servers = {one["name"]: one for one in client(SOURCE).get("/api/v1/servers").json()["servers"]}
+    assert list(servers) == ["mds1", "oss1", "oss2", "sc1", "sc2"]
+    assert servers["oss1"] == {
+        "name": "oss1",
+        "listed": True,
+        "filesystems": ["home"],
+        "targets": ["home-OST0000"],
+        "connected": True,
+        "last_tick_seconds": TICK,
+        "clock_offset_seconds": -0.5,
+        "late_seconds": 0.25,
+        "cpu_seconds": 0.12,
+        "resident_bytes": 50 << 20,
+        "spool_bytes": 4096,
+        "spool_limit_bytes": 1 << 30,
+        "spool_sweeps": 2,
+        "lost_sweeps": 1,
+        "merged_sweeps": 5,
+        "needs_full_picture": False,
+        "problems": ["the spool is nearly full"],
+    }
+    assert (servers["sc1"]["connected"], servers["sc1"]["late_seconds"]) == (False, None)
+    assert client(SOURCE).get("/api/v1/targets").json() == {
+        "tick_seconds": TICK,
+        "targets": [
+            {
+                "name": "home-OST0000",
+                "filesystem": "home",
+                "kind": "ost",
+                "server": "oss1",
+                "mount": 3,
+                "last_tick_seconds": TICK,
+                "missing": False,
+                "unread_lines": 7,
+                "unplaced_reads": 0,
+                "unseen_seconds": 40,
+                "ambiguous_resets": 2,
+                "ambiguous_bytes": 1000,
+                "cpu_seconds": 0.003,
+                "records": 5,
+                "bytes": 77,
+            }
+        ],
+    }
