@@ -102,8 +102,8 @@ class Admins:
         lone = [name for name, *_ in lone_targets(settings)]
         rest = [name for name in site.targets if name not in lone]
         # what a rule must know all by itself comes first: a remount on the oldest server of a job that is higher at
-        # once, a clear of one where start_time tells
-        turns = {"remount": [*lone[1::2], *lone[::2], *rest], "clear": [*lone[::-1], *rest]}
+        # once, a clear there of one that is lower, and of one that is higher where start_time tells
+        turns = {"remount": [*lone[1::2], *lone[::2], *rest], "clear": [*lone[::3], *lone[1:3], *rest]}
         self._turns = {event: itertools.cycle(turns.get(event, rest)) for event in (*turns, "clear of one job")}
         self._kinds = itertools.cycle(
             (self._clear, self._remount, self._fail_over, self._clear_one, self._reboot, self._fail_back, self._step)
