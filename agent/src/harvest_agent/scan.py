@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from harvest_agent.native import Native
+from harvest_core.differences import SlotName
 from harvest_core.lustre.columns import Codes, JobColumns, nanoseconds
 from harvest_core.lustre.job_ids import decoded
 from harvest_core.lustre.job_stats import ID_COLUMN, parse_job_stats, parse_record, split_records
@@ -19,10 +20,6 @@ BUFFER_BYTES = 1 << 20
 """Also the largest record: a hundred times what Lustre prints for one."""
 _EXAMPLES = 20
 _SEED = secrets.randbits(64)
-
-
-SlotName = tuple[bytes, int, int]
-"""A record's name: the job's id, when it began (0 = not said), and its rank among records that print alike."""
 
 
 class Engine(Protocol):
