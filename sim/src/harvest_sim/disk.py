@@ -133,9 +133,9 @@ class DiskFace:
         for event in list(self._gated):
             if all(map(self._all_shown, event.targets)):
                 self._gated.remove(event)
-                event.perform()
                 for target in event.targets:
                     self._site.targets[target].is_frozen = False
+                event.perform()  # which may freeze again
 
     def close(self) -> None:
         """Stop watching; the tree stays."""

@@ -116,7 +116,7 @@ def steady(stage: Stage, job_id: bytes, *, start: float, end: float, period: flo
     at = start
     while at < end:
         for ost in stage.osts:
-            yield stage.io(at, ost, job_id, "write", size_bytes=_MIB, times=stage.rng.randrange(1, 64))
+            yield stage.io(at, ost, job_id, "write", size_bytes=_MIB, times=stage.rng.randrange(2, 64))
         at += period * stage.rng.uniform(0.5, 1.0)
 
 
