@@ -1,5 +1,6 @@
 """Sequences that a reviewer constructed by hand: nothing of them may be lost without a flag."""
 
+from unit.accounting.aggregator import NEW, SAME
 from unit.accounting.builder import Target
 from unit.accounting.printed import job
 
@@ -45,6 +46,26 @@ def test_one_that_prints_alike_and_was_shown_by_a_cut_read_only_is_flagged_where
     target.read(140, job("a?b", 1, 150, 130))
 
     assert len(target.flags) == 2, "the second may have gone on under the first one's rank"
+
+
+def test_one_that_prints_alike_and_moved_up_in_a_new_agents_cut_read_is_flagged_when_it_is_gone() -> None:
+    target = Target(interval=60)
+    target.read(20, job("a?b", 3, 300, 15), job("a?b", 1, 100, 18))
+    target.read(90, job("a?b", 1, 100, 18))
+    target.restart_agent()
+    target.read(110, job("a?b", 1, 100, 18), cut=True)
+    target.read(130, job("a?b", 1, 100, 18))
+    assert target.total("a?b") == (5, 500)
+    assert ("a?b", (1, 100), NEW) in target.flags
+
+
+def test_one_that_may_print_alike_is_flagged_where_an_agent_did_not_see_the_value_before() -> None:
+    """Another id that prints the same may have taken its place; one that did not move is itself."""
+    target = Target()
+    target.read(20, job("a?b", 1, 100, 15), job("c?d", 1, 100, 16), job("e", 1, 100, 17))
+    target.restart_agent()
+    target.read(40, job("a?b", 1, 250, 35), job("c?d", 1, 100, 16), job("e", 3, 250, 36))
+    assert target.flags == [("a?b", (1, 100), SAME)]
 
 
 def test_a_start_that_is_told_for_the_first_time_and_lies_behind_the_last_value_is_in_doubt_after_a_clock_was_set() -> (

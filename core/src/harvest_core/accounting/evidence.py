@@ -91,6 +91,8 @@ def gather(state: MountState, read: Read) -> Evidence:
     missed = (~state.unplaced[rows] & (not state.last_was_complete)) | skipped
     absent = state.absent[rows] > 0
     twin = _changed_twins(state, read)
+    if incarnation != facts.incarnation:
+        twin |= known & ~unmoved & _may_have_equals(state, read)
     return Evidence(
         start_known=state.start[rows] != 0,
         lower=lower | (twin & _any_fell(read)),
@@ -190,6 +192,11 @@ def _changed_twins(state: MountState, read: Read) -> Flags:
     return flags
 
 
+def _may_have_equals(state: MountState, read: Read) -> Flags:
+    """Tell whose id may stand for others too: those may have come and gone between what two agents saw."""
+    return np.fromiter((b"?" in state.jobs[row] for row in read.rows), np.bool_, len(read.rows))
+
+
 def gone_twins(state: MountState, read: Read) -> list[int]:
     """Return equals that are away while others of them changed: a life may go on under another rank."""
     if not state.twins:
@@ -216,5 +223,6 @@ def _equals(state: MountState, read: Read) -> tuple[Integers, Flags, Flags]:
     away &= ~moved
     if not read.facts.complete:  # what a cut read showed before may be behind the cut of this one
         away &= ~state.unplaced[:count]
-    together = np.bincount(group_of, (moved | away)[members])[group_of] > 1
+    changed = moved | away | state.unplaced[:count]  # those too that a cut read showed since the last whole one
+    together = np.bincount(group_of, changed[members])[group_of] > 1
     return members, together, away[members]
