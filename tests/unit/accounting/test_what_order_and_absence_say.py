@@ -97,7 +97,8 @@ def test_order_says_maybe_of_all_behind_one_that_was_away_where_reads_can_skip()
 
     target.read(160, job("c", 3, 3, 141), job("a", 6, 600, 151), job("b", 9, 900, 155))
 
-    assert {name for name, *_ in target.flags} == {"a", "b", "c"}
+    assert target.total("a") == (11, 1100)
+    assert {name for name, *_ in target.flags} == {"b", "c"}, "a was away for certain: c, before it, was not removed"
 
 
 def test_order_proves_nothing_behind_one_that_the_last_read_may_have_skipped() -> None:
@@ -179,6 +180,18 @@ def test_absent_is_proven_where_the_read_after_shows_that_nothing_was_removed() 
     target.read(20, job("b", 1, 10, 15), job("a", 5, 500, 16))
     target.read(40, job("b", 1, 10, 15))
     target.read(60, job("b", 1, 10, 15), job("a", 6, 600, 55))
+
+    assert target.total("a") == (11, 1100)
+    assert target.flags == []
+
+
+def test_absent_is_proven_also_by_the_read_that_shows_it_again() -> None:
+    """That it was idle itself says nothing about who else was removed."""
+    target = Target(IN_ORDER, interval=100)
+    target.read(20, job("b", 1, 10, 15), job("a", 5, 500, 16))
+    target.read(140, job("b", 2, 20, 100))
+
+    target.read(160, job("b", 3, 30, 155), job("a", 6, 600, 151))
 
     assert target.total("a") == (11, 1100)
     assert target.flags == []

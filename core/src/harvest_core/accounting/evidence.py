@@ -115,7 +115,8 @@ def nothing_removed(state: MountState, read: Read, reset: Flags) -> bool:
     """
     ordered = read.facts.complete and in_creation_order(read.facts.lustre_version)
     watched = ordered and state.last_was_complete and not len(read.gone)
-    return watched and not (reset | state.is_twin[read.rows]).any()
+    was_shown = state.absent[read.rows] == 0
+    return watched and not ((reset & was_shown) | state.is_twin[read.rows]).any()
 
 
 def _lower(state: MountState, read: Read) -> Flags:
