@@ -68,6 +68,17 @@ def test_one_that_may_print_alike_is_flagged_where_an_agent_did_not_see_the_valu
     assert target.flags == [("a?b", (1, 100), SAME)]
 
 
+def test_one_that_a_cut_read_showed_is_in_doubt_behind_one_that_may_have_been_re_created_since() -> None:
+    """If a was not there when b was shown, all behind a was created since; who was there in front nobody said."""
+    target = Target(interval=100)
+    target.read(20, job("c", 1, 10, 10), job("a", 5, 500, 10))
+    target.read(200, job("b", 1, 10, 195), cut=True)
+
+    target.read(220, job("a", 6, 600, 211), job("b", 9, 900, 215))
+
+    assert ("b", (1, 10), SAME) in target.flags
+
+
 def test_a_start_that_is_told_for_the_first_time_and_lies_behind_the_last_value_is_in_doubt_after_a_clock_was_set() -> (
     None
 ):

@@ -102,7 +102,7 @@ def gather(state: MountState, read: Read) -> Evidence:
         certain=_certain(state, read),
         surely_absent=surely_absent,
         twin=twin,
-        suspect=idle | absent | displaced | in_doubt | cleared | (not facts.complete),
+        suspect=idle | absent | displaced | in_doubt | cleared | (not facts.complete) | _behind_idle(state, read, idle),
         unwatched=absent | missed,
     )
 
@@ -153,6 +153,19 @@ def _idle(state: MountState, read: Read) -> Flags:
     gap = read.facts.moved.snapshot - state.snapshot[read.rows] + back
     idle: Flags = (gap >= (interval - 1) * NSECS) | (gap < 0)
     return idle
+
+
+def _behind_idle(state: MountState, read: Read, idle: Flags) -> Flags:
+    """Tell which records that a cut read showed stand behind one that may have been re-created since.
+
+    Whether that one stood there then, nobody said.
+    """
+    rows = read.rows
+    behind = np.zeros(len(state.jobs), np.bool_)
+    if state.unplaced[rows].any() and read.facts.complete:
+        behind[read.order] = np.cumsum(np.isin(read.order, rows[idle & read.known])) > 0
+    flags: Flags = behind[rows] & state.unplaced[rows]
+    return flags
 
 
 def _unmoved(state: MountState, read: Read) -> Flags:
