@@ -1,14 +1,18 @@
 """The aggregator as a process: started, told of changes, stopped."""
 
 import asyncio
+import contextlib
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
 
+from harvest.v1.stream_pb2 import RefusalReason
 from support.processes import running, wait_for
 from support.uplinks import SITE, hello, sweep
 
@@ -69,11 +73,38 @@ def test_a_changed_site_is_used_and_a_bad_one_refused(tmp_path: Path) -> None:
             await agent.close()
 
         asyncio.run(cut())
-        assert here.events("changed files are in use")
+        wait_for(lambda: here.events("changed files are in use"), "the changed site")
         assert here.events("agent denied")[-1]["agent"] == "oss3"
         assert len(here.get("readyz")[1]["warnings"]) == 1
         here.process.send_signal(signal.SIGHUP)
         wait_for(lambda: len(here.events("changed files are in use")) == 2, "SIGHUP")
+
+
+def test_who_is_listed_no_more_goes_although_the_ledger_cannot_be_read_and_the_rest_follows(tmp_path: Path) -> None:
+    with running(tmp_path) as here:
+
+        async def scenario() -> None:
+            gone, stays = here.agent("oss3"), here.agent("oss1")
+            await gone.begin(hello("oss3"))
+            await stays.begin(hello("oss1"))
+            with contextlib.closing(sqlite3.connect(here.data / "ledger.db", isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")  # whoever else wants to use the ledger waits, in vain
+                begun = time.monotonic()
+                here.site.write_text(SITE.replace("oss[1-4]", "oss[1-2]") + "  - {name: more, servers: [oss1, x1]}\n")
+                assert (await gone.ended())[0] is grpc.StatusCode.PERMISSION_DENIED
+                assert time.monotonic() - begun < 4.0
+                comes = here.agent("x1")
+                assert (await comes.refused()).reason == RefusalReason.REFUSAL_REASON_NOT_READY
+                await asyncio.to_thread(
+                    wait_for, lambda: "waits for the ledger" in str(here.get("readyz")[1]["warnings"]), "the warning"
+                )
+                assert not here.events("changed files are in use")
+            assert [one.fsname for one in (await stays.hear()).welcome.filesystems] == ["home", "scratch", "more"]
+            assert len(here.get("readyz")[1]["warnings"]) == 1
+            for agent in (gone, stays, comes):
+                await agent.close()
+
+        asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def test_new_certificates_are_used_without_a_restart(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from harvest.v1.stream_pb2 import Batch, Hello, RefusalReason
-from harvest_aggregator import sessions
+from harvest_aggregator import sessions, streams
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.limits import PENDING_BYTES
 from support.uplinks import INCARNATION, SITE, Agent, Aggregator, aggregator, hello, issued, served, sweep, until
@@ -122,6 +122,38 @@ async def test_a_second_agent_of_one_mount_is_refused_also_when_it_says_so_late(
 
 
 @served
+async def test_a_second_agent_of_one_mount_is_refused_also_with_what_it_has_spooled(here: Aggregator) -> None:
+    """Two agents on one server, and one that has a copy of another's spool; before they have said what they report."""
+    first = here.agent("oss1")
+    await first.begin(hello("oss1"))
+    await first.say(*sweep(1, "home-OST0000", server="oss1"))
+    assert await first.acknowledged() == 1
+
+    for name, boot_id, server in (("oss2", "boot-1", "oss2"), ("oss3", "boot-3", "oss1")):
+        other = here.agent(name)
+        await other.begin(hello(name, boot_id=boot_id, last_seq=9))
+        await other.say(*sweep(1, "home-OST0000", server=server))
+        refusal = await other.refused()
+        assert refusal.reason == RefusalReason.REFUSAL_REASON_TARGET_TAKEN
+        assert "home-OST0000 on boot boot-1 is reported by agent oss1 already" in refusal.message
+        assert refusal.retry_after_seconds == 30
+
+    assert [delivery.agent for delivery in here.keeper.deliveries] == ["oss1"]
+    await first.say(*sweep(2, "home-OST0000", server="oss1"))
+    assert await first.acknowledged() == 2
+
+
+@served
+async def test_spooled_sweeps_of_a_former_server_boot_or_name_come_late(here: Aggregator) -> None:
+    holder, late = here.agent("oss2"), here.agent("oss1")
+    await holder.begin(hello("oss2", "home-OST0000", boot_id="boot-2"))
+    await late.begin(hello("oss1", boot_id="boot-3", last_seq=9))
+    for seq, boot_id, server in ((1, "boot-1", "oss1"), (2, "boot-3", "oss1.old"), (3, "boot-3", "oss1")):
+        await late.say(*sweep(seq, "home-OST0000", boot_id=boot_id, server=server))
+        assert await late.acknowledged() == seq
+
+
+@served
 async def test_failover_partners_and_file_systems_of_one_name_live_side_by_side(here: Aggregator) -> None:
     first, second = here.agent("oss1"), here.agent("oss2")
     await first.begin(hello("oss1", "home-OST0000", "scratch-OST0000"))
@@ -190,6 +222,24 @@ async def test_a_changed_site_is_told_and_cuts_those_who_are_not_in_it_any_more(
     assert await second.acknowledged() == 1
 
 
+def test_who_is_taken_out_before_its_hello_came_is_not_let_in(tmp_path: Path) -> None:
+    asked: list[datetime] = []
+
+    def now() -> datetime:
+        asked.append(datetime.now(UTC))
+        return asked[-1]
+
+    async def scenario() -> None:
+        async with asyncio.timeout(60), aggregator(tmp_path, now=now) as here:
+            agent = here.agent("oss3")
+            await until(lambda: asked)  # it was let in, and its Hello is waited for
+            await here.change(SITE.replace("oss[1-4]", "oss[1-2]"))
+            await agent.say(hello("oss3"))
+            assert (await agent.ended())[0] is grpc.StatusCode.PERMISSION_DENIED
+
+    asyncio.run(scenario())
+
+
 @served
 async def test_a_certificate_that_is_denied_cuts_an_open_stream(here: Aggregator) -> None:
     tls = issued(here.ca, "oss1")
@@ -243,6 +293,34 @@ def test_a_certificate_that_ends_cuts_its_stream(tmp_path: Path) -> None:
             assert await longer.acknowledged() == 1
 
     asyncio.run(scenario())
+
+
+def test_messages_of_all_streams_at_once_are_held_only_as_far_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 1 << 20
+    monkeypatch.setattr(streams, "HELD_BYTES", size)
+
+    @served
+    async def scenario(here: Aggregator) -> None:
+        here.keeper.hold = True
+        names = ["oss1", "oss2", "oss3", "oss4"]
+        agents = [here.agent(name) for name in names]
+        for number, (name, agent) in enumerate(zip(names, agents, strict=True)):
+            await agent.begin(hello(name, f"home-OST{number:04}"))
+        for number, agent in enumerate(agents):
+            (read, end) = sweep(1, f"home-OST{number:04}")
+            read.jobs.sum.data = bytes(size)
+            await agent.say(read, end)
+        while len(here.keeper.deliveries) < len(agents):
+            await until(lambda: here.keeper.waiting)
+            await asyncio.sleep(0.2)  # the others' messages are here by now
+            assert here.streams.held_bytes < 2 * size
+            here.keeper.waiting.pop().set_result(None)
+        for agent in agents:
+            assert await agent.acknowledged() == 1
+
+    scenario(tmp_path)
 
 
 @served

@@ -17,13 +17,18 @@ def opened(folder: Path, *, seconds: float, simulated: Settings | None = None) -
     return play
 
 
-def run(play: Play, *acts: tuple[float, Callable[[], None]]) -> None:
-    """Let a scene go on to its end; each act happens at its time, in seconds."""
+def run(play: Play, *acts: tuple[float, Callable[[], None]], enough: Callable[[], object] = lambda: False) -> None:
+    """Let a scene go on to its end, or until all acts were and enough has happened: on a slow machine that is later.
+
+    Each act happens at its time, in seconds.
+    """
     rest = sorted(acts, key=lambda act: act[0])
     while not play.live.is_over:
         play.step()
         while rest and play.live.elapsed_seconds >= rest[0][0]:
             rest.pop(0)[1]()
+        if not rest and enough():
+            play.live.stop()
     assert not rest, "the scene ended before everything had happened"
 
 
@@ -34,7 +39,7 @@ def moments(count: int, *, start: float, end: float, seed: int) -> list[float]:
 
 
 def wrong(play: Play) -> list[Difference]:
-    """Return, once all is accounted, the totals that are not as promised: exact, or flagged."""
+    """Return, once all is accounted, the totals that are not as promised: exact, or flagged with at least so much."""
     play.settle()
     found = differences(play.live.site.truth, play.installation.jobs())
     return [difference for difference in found if not difference.is_flagged]

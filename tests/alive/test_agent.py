@@ -236,6 +236,28 @@ def test_two_aggregators_get_everything_each_at_its_own_pace(tmp_path: Path, run
         one.stop(0).wait(10)
 
 
+def test_a_spool_that_cannot_be_read_for_a_while_loses_nothing(tmp_path: Path, running: list[AgentProcess]) -> None:
+    receiver = Receiver()
+    server, port = serve(receiver, make_tls(tmp_path))
+    agent = start(running, tmp_path, port)
+    wait_for(lambda: len(receiver.sweeps()) >= 1, "sweeps")
+
+    (segment,) = (tmp_path / "spool").glob("*.spool")
+    kept = segment.rename(tmp_path / "kept")
+    segment.symlink_to(segment.name)  # which nobody can open
+    agent.show(a=4)
+    wait_for(lambda: "nothing is sent while the spool cannot be read" in agent.said(), "a word about it")
+    kept.replace(segment)
+    seen = len(receiver.sweeps())
+    wait_for(lambda: len(receiver.sweeps()) > seen + 1, "sweeps go on")
+    agent.stop()
+
+    assert [batch.seq for batch in receiver.sweeps()] == list(range(1, len(receiver.sweeps()) + 1))
+    assert any("cannot be read" in text for batch in receiver.sweeps() for text in batch.end.health.problems)
+    assert totals(receiver.batches) == {b"a": 4}
+    server.stop(0).wait(10)
+
+
 def test_systemd_hears_how_it_goes(tmp_path: Path, running: list[AgentProcess]) -> None:
     receiver = Receiver()
     server, port = serve(receiver, make_tls(tmp_path))

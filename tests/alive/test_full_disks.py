@@ -4,10 +4,16 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from alive.scenes import closed, opened, run, wrong
-from demo.play import settings
+from demo.play import CLEANUP_SECONDS, Play, settings
+
+pytestmark = pytest.mark.timeout(300)
+"""A scene takes as long as it takes; on a machine with much else to do, everything around it does, too."""
 
 AS_ROOT = [] if os.geteuid() == 0 else ["sudo", "-n"]
 
@@ -58,6 +64,50 @@ def test_a_full_disk_under_the_spool_for_less_than_an_eviction_interval(tmp_path
             assert servers["oss2"]["lost_sweeps"] > 0
         finally:
             closed(play)
+
+
+def test_a_full_disk_under_the_spool_for_longer_than_an_eviction_interval(tmp_path: Path) -> None:
+    """Lives that ended meanwhile have what was kept of them, which is told; all that is shown later is exact."""
+    servers = ("oss1", "oss2")
+    spools = [tmp_path / "agents" / server / "spool" for server in servers]
+    full, room = 5.0, 5.0 + 3 * CLEANUP_SECONDS
+    with small_disk(spools[0], 4), small_disk(spools[1], 4):
+        fillers = [Filler(spool) for spool in spools]
+        simulated = replace(settings(event_seconds=0), linger_seconds=3)  # some of it is never shown to anybody
+        play = opened(tmp_path, seconds=room + 6, simulated=simulated)
+
+        def lose() -> None:
+            for server in servers:  # what is read while the disk is full is not kept
+                play.live.face.reader_died(server)
+
+        try:
+            acts = [(full, filler.fill) for filler in fillers] + [(room, filler.free) for filler in fillers]
+            run(play, *acts, *((full + step / 20, lose) for step in range(round(20 * (room - full)) + 20)))
+
+            assert wrong(play) == []
+            seconds = {
+                target["name"]: target["unseen_seconds"]
+                for target in play.installation.get("/api/v1/targets")["targets"]
+                if target["name"] in {"scratch-OST0000", "scratch-OST0001"}  # theirs, and with the short interval
+            }
+            short = jobs_that_did_more_than_was_kept(play)
+            print(f"\nfull disk: unseen {seconds}; not whole: {sorted(short)}")
+            assert min(seconds.values()) >= 2 * CLEANUP_SECONDS - 3  # less what a tick and the filling take
+            assert short, "lives that were known ended with something that was not kept"
+            assert short <= {job["job"] for job in play.installation.jobs() if not job["complete"]}
+            for server in servers:
+                log = (tmp_path / f"{server}.log").read_text()
+                assert log.count("incarnation reason=") == 1
+                assert log.count("uplink.connected") == 2
+        finally:
+            closed(play)
+
+
+def jobs_that_did_more_than_was_kept(play: Play) -> set[str]:
+    """Return those of which something else was kept on the same target: others nobody can name."""
+    truth = play.live.site.truth
+    known = {(life.scope.target, life.key) for life in truth.select() if life.shown}
+    return {life.key.decode() for life in truth.unshown() if (life.scope.target, life.key) in known}
 
 
 def test_a_full_disk_under_the_ledger_keeps_everything_in_the_spools(tmp_path: Path) -> None:

@@ -63,8 +63,12 @@ class Sender:
         self._stream = Agent(address, tls)
         await self._stream.begin(self._hello)
 
+    async def leave(self) -> None:
+        """End the stream."""
+        await self._stream.close()
+
     async def send(self, requests: list[bytes], seq: int) -> int:
-        """Send one sweep, wait until it is durable, and return its size."""
+        """Send what ends with this sweep, wait until it is durable, and return its size."""
         for request in requests:
             await self._stream.call.write(request)
         while await self._stream.acknowledged() < seq:
@@ -72,7 +76,7 @@ class Sender:
         return sum(map(len, requests))
 
 
-def _certificates(made: CaFolder, senders: list[Sender]) -> list[Tls]:
+def certificates(made: CaFolder, senders: list[Sender]) -> list[Tls]:
     """Give everybody a certificate for one key: to make five hundred would take its time."""
     key, trusted, now = new_key(), bundle_pem(made.bundle()), datetime.now(UTC)
     authority = made.load()
@@ -101,7 +105,7 @@ def main() -> None:
     first, last, targets, jobs = map(int, sys.argv[3:])
     senders = [Sender(agent, range((agent - 1) * targets, agent * targets), jobs) for agent in range(first, last + 1)]
     with asyncio.Runner() as runner:
-        runner.run(_come(senders, address, _certificates(CaFolder(Path(ca)), senders)))
+        runner.run(_come(senders, address, certificates(CaFolder(Path(ca)), senders)))
         for seq, line in enumerate(sys.stdin, 1):
             print(json.dumps(runner.run(_all(senders, seq, int(line)))), flush=True)
 

@@ -70,7 +70,7 @@ class Worker:
             self._process.stdin.write(f"{line}\n".encode())
             self._process.stdin.flush()
         except BrokenPipeError as error:
-            raise WorkerError(f"{self._process.args!r} ended early") from error
+            raise WorkerError(f"{self._process.args!r} ended early: exit code {self._process.wait()}") from error
 
     def heard(self) -> dict[str, int]:
         """Return what is said about the work, once it is done."""

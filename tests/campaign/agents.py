@@ -278,11 +278,11 @@ class Ledger:
 
     def _apply(self, sweep: Sweep) -> Applied:
         facts = joined([read(Batch.FromString(message)) for message in sweep.messages])
-        key = (facts.target, facts.mount.server, facts.mount.boot_id)
+        key = (facts.target, facts.mount.boot_id)
         target = self.targets.setdefault(facts.target, TargetAccount())
         done = Applied(key, facts, target.apply(facts))
         if done.work.mount is not None:
-            self.book.note(done, target.stays[key[1:]], sweep.lives, self._truth)
+            self.book.note(done, target.stays[facts.mount.boot_id], sweep.lives, self._truth)
             self.book.details |= sweep.details
             self.book.unseen.note(facts, done.work, sweep.lives, sweep.read_ns)
         return done
@@ -319,7 +319,7 @@ class Ledger:
     @property
     def stays(self) -> dict[StayKey, Stay]:
         """All stays of all targets."""
-        return {(name, *key): stay for name, target in self.targets.items() for key, stay in target.stays.items()}
+        return {(name, key): stay for name, target in self.targets.items() for key, stay in target.stays.items()}
 
     def _frozen(self) -> bytes:
         """Return all there is, the accounting's part as the product writes it."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 Totals = dict[tuple[str, bytes, str, str], tuple[int, int]]
 """(kind, job, counter, unit) -> (samples, sum)."""
-StayKey = tuple[str, str, str]
-"""(target, server, boot id)."""
+StayKey = tuple[str, str]
+"""(target, boot id)."""
 Place = tuple[StayKey, int]
 """One mount of a stay."""
 _ALL_AT_ONCE = {EndReason.CLEARED, EndReason.UNMOUNTED}

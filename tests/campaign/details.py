@@ -39,10 +39,10 @@ def shown(details: Iterable[Details]) -> Details:
     return extremes, histograms
 
 
-def accounted(stays: dict[tuple[str, str, str], Stay]) -> Details:
+def accounted(stays: dict[tuple[str, str], Stay]) -> Details:
     """Return what the accounting has."""
     parts: list[Details] = []
-    for (target, _, _), stay in stays.items():
+    for (target, _), stay in stays.items():
         kind = "OST" if "OST" in target else "MDT"
         for _, mount in stay.mounts:
             names = list(mount.counters)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import ssl
+import urllib.request
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,6 +62,15 @@ async def asked(
 
 def trusting(ca: Path) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(ca / "ca.crt"))
+
+
+def test_it_is_answered_while_the_loop_of_the_streams_is_busy() -> None:
+    async def talk(server: Serving) -> None:
+        await asyncio.sleep(0)  # it is let start; from here on nothing else runs in this loop
+        with urllib.request.urlopen(f"{server.url}healthz", timeout=10) as answer:  # noqa: ASYNC210, S310 - that is it
+            assert answer.status == 200
+
+    during(LOOPBACK, talk)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])

@@ -41,8 +41,7 @@ def recorded(seed: int) -> Recorded:
     return Recorded(
         sweeps=[_sent(list(group)) for _, group in groupby(heard, _key)],
         done={
-            kind: job_totals(stay for (target, _, _), stay in stays.items() if kind in target)
-            for kind in ("OST", "MDT")
+            kind: job_totals(stay for (target, _), stay in stays.items() if kind in target) for kind in ("OST", "MDT")
         },
     )
 

@@ -8,7 +8,7 @@ from campaign.agents import encoded
 from campaign.history import History
 from campaign.plan import make_plan
 from harvest.v1.stream_pb2 import Batch
-from harvest_core.accounting.apply import Stay, apply
+from harvest_core.accounting.targets import TargetAccount
 from harvest_core.accounting.totals import job_totals
 from harvest_core.accounting.wire import joined, read
 from harvest_core.facts import MDT, OST, Facts
@@ -45,16 +45,16 @@ def facts_of(packet: Packet) -> Facts:
 
 def outcome(packets: Iterable[Packet]) -> tuple[Totals, Flagged]:
     """Apply reads in the order given; return every job's totals, and all that could not be known."""
-    stays: dict[tuple[str, str, str], Stay] = {}
+    accounts: dict[str, TargetAccount] = {}
     flagged: Flagged = []
     for packet in packets:
         facts = facts_of(packet)
-        stay = stays.setdefault((facts.target, facts.mount.server, facts.mount.boot_id), Stay())
-        for flag in apply(stay, facts).ambiguities:
+        for flag in accounts.setdefault(facts.target, TargetAccount()).apply(facts).ambiguities:
             flagged.append((facts.target, flag.mount.jobs[flag.row], flag.was_new, int(flag.amount.sum())))
     totals: Totals = {}
     for kind in (OST, MDT):
-        for job, work in job_totals(stay for (target, _, _), stay in stays.items() if kind in target).items():
+        stays = [stay for target, account in accounts.items() if kind in target for stay in account.stays.values()]
+        for job, work in job_totals(stays).items():
             totals |= {(kind, job, *counter): amount for counter, amount in work.counters.items()}
     return totals, sorted(flagged)
 
@@ -63,6 +63,15 @@ def outcome(packets: Iterable[Packet]) -> tuple[Totals, Flagged]:
 def in_order(seed: int) -> tuple[Totals, Flagged]:
     """Return what it adds up to if every agent sends its spool once, one after the other."""
     return outcome(packet for spool in spools(seed) for packet in spool)
+
+
+def renamed(spool: Spool, names: list[str]) -> Spool:
+    """Return the spool of an agent that came under another of these names at each of its starts."""
+    name_of: dict[bytes, str] = {}
+    messages = [[Batch.FromString(message) for message in packet] for packet in spool]
+    for message in (message for packet in messages for message in packet):
+        message.mount.server = name_of.setdefault(message.incarnation, names[len(name_of) % len(names)])
+    return tuple(tuple(message.SerializeToString() for message in packet) for packet in messages)
 
 
 def merged_spool(spool: Spool, first: int, end: int) -> Spool:

@@ -1,9 +1,9 @@
-"""However batches come, the totals are the same: again, late, interleaved with other agents', merged and resent."""
+"""However batches come, the totals are the same: again, late, interleaved, merged and resent, under other names."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from properties.spools import HISTORIES, Packet, Spool, in_order, merged_spool, outcome, spools
+from properties.spools import HISTORIES, Packet, Spool, facts_of, in_order, merged_spool, outcome, renamed, spools
 
 REPEATABLE = settings(derandomize=True, deadline=None, max_examples=200, database=None)
 """The same examples everywhere and every time."""
@@ -51,6 +51,16 @@ def test_streams_of_different_agents_interleaved_in_any_way_give_the_same_totals
     assert outcome(sent) == in_order(seed)
 
 
+@REPEATABLE
+@given(seed=seeds, names=st.lists(st.sampled_from(["s0", "s1", "s0.example"]), min_size=1), turns=turns)
+def test_agents_that_come_under_other_names_give_the_same_totals(
+    seed: int, names: list[str], turns: list[tuple[int, int]]
+) -> None:
+    sent = interleaved([list(renamed(spool, names)) for spool in spools(seed)], turns)
+
+    assert outcome(sent) == in_order(seed)
+
+
 def attempts(spool: Spool, drawn: list[tuple[int, int, int, int]]) -> list[Packet]:
     """Return what an agent sends if its connection breaks now and then, and its spool is merged meanwhile.
 
@@ -93,6 +103,8 @@ def test_merged_batches_resent_and_interleaved_give_the_same_totals(
 def test_the_histories_have_what_the_properties_are_about() -> None:
     """Targets that moved between servers, agents that began again, and decisions that were flagged."""
     assert sum(all(spools(seed)) for seed in range(HISTORIES)) > HISTORIES / 2
+    starts = [{facts_of(packet).incarnation for packet in spool} for seed in range(HISTORIES) for spool in spools(seed)]
+    assert sum(len(incarnations) > 1 for incarnations in starts) > HISTORIES / 4
     assert sum(bool(in_order(seed)[1]) for seed in range(HISTORIES)) > HISTORIES / 4
     whole = [spool for seed in range(5) for spool in spools(seed) if spool]
     saved = [bytes_of(spool) - bytes_of(merged_spool(spool, 0, len(spool))) for spool in whole]

@@ -9,7 +9,7 @@ from harvest_core.accounting.targets import TargetAccount
 from properties.spools import Packet, facts_of, spools
 
 
-def accounts(packets: Iterable[Packet], *, saved_every: int) -> dict[tuple[str, str, str], bytes]:
+def accounts(packets: Iterable[Packet], *, saved_every: int) -> dict[tuple[str, str], bytes]:
     """Apply reads, writing and reading all states now and then; return what they are in the end."""
     found: dict[str, TargetAccount] = {}
     for number, packet in enumerate(packets, 1):
@@ -18,7 +18,7 @@ def accounts(packets: Iterable[Packet], *, saved_every: int) -> dict[tuple[str, 
         account.apply(facts)
         if number % saved_every == 0:
             account.stays = {key: load(dump(stay)) for key, stay in account.stays.items()}
-    return {(name, *key): dump(stay) for name, account in found.items() for key, stay in account.stays.items()}
+    return {(name, key): dump(stay) for name, account in found.items() for key, stay in account.stays.items()}
 
 
 @pytest.mark.parametrize("seed", range(12))

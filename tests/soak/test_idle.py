@@ -14,7 +14,7 @@ JOBS = 1000
 INTERVAL_SECONDS = 20
 WARM_SECONDS = 60
 SECONDS = 600
-MOST_RSS_BYTES = 80_000_000
+MOST_RSS_BYTES = 60 << 20
 """Python, protobuf and gRPC are 40 MB of it before anything is read."""
 MOST_GROWTH_BYTES = 1 << 20
 MOST_CPU = 0.01

@@ -29,6 +29,8 @@ class Writer:
     targets: tuple[str, ...] = ("home-OST0000",)
     incarnation: bytes = b"incarnation-no-1"
     boot_id: str = "boot-1"
+    start_seconds: int = START
+    """When all its records began; 0 where the server does not say."""
     seq: int = 0
     named: set[tuple[str, bytes]] = field(default_factory=set)
     slots: dict[bytes, int] = field(default_factory=dict)
@@ -75,7 +77,7 @@ class Writer:
             uptime=tick * SECOND,
             lustre_version=(2, 15, 8),
             cleanup_interval_seconds=600,
-            names=[(self.slots[job], job, START * SECOND, 0) for job in fresh],
+            names=[(self.slots[job], job, self.start_seconds * SECOND, 0) for job in fresh],
             counters=[(0, "write_bytes", "bytes")] if fresh else [],
             order=array("q", [self.slots[job] for job in fresh]),
             moved=Moved(

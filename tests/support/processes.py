@@ -101,6 +101,11 @@ class Running:
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    def most_resident_bytes(self) -> int:
+        """Return the most memory that it ever used."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
     def cpu_seconds(self) -> float:
         """Return how much it computed since its start."""
         times = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]

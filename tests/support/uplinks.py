@@ -123,7 +123,8 @@ class Aggregator:
     async def change(self, text: str) -> None:
         """Give it another site."""
         self.site = load(text)
-        await self.streams.change(self.site, admission(self.site, self.tls, "main"))
+        self.streams.admit(admission(self.site, self.tls, "main"))
+        await self.streams.change(self.site)
 
     def agent(self, name: str) -> "Agent":
         """Connect an agent with a good certificate."""
@@ -244,7 +245,12 @@ def hello(agent: str, *targets: str, boot_id: str = BOOT, first_seq: int = 1, la
 
 
 def sweep(
-    seq: int, *targets: str, parts: int = 1, boot_id: str = BOOT, incarnation: bytes = INCARNATION
+    seq: int,
+    *targets: str,
+    parts: int = 1,
+    boot_id: str = BOOT,
+    incarnation: bytes = INCARNATION,
+    server: str = "oss",
 ) -> list[Batch]:
     """Return the batches of a sweep; they say nothing but where they belong."""
     reads = [
@@ -258,9 +264,9 @@ def sweep(
             part=part,
             last_of_target=part == parts - 1,
         )
-        for one in mounted(*targets, boot_id=boot_id)
+        for one in mounted(*targets, boot_id=boot_id, server=server)
         for part in range(parts)
     ]
     end = Batch(incarnation=incarnation, seq=seq, tick_seconds=20 * seq, period_seconds=20, last_of_sweep=True)
-    end.end.targets.extend(mounted(*targets, boot_id=boot_id))
+    end.end.targets.extend(mounted(*targets, boot_id=boot_id, server=server))
     return [*reads, end]

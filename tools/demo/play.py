@@ -1,5 +1,6 @@
 """A simulated site and Harvest side by side, and what befalls both."""
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from demo.installation import Installation
 from demo.processes import Program
+from harvest_sim.clock import NSECS
 from harvest_sim.live import Live, World
 from harvest_sim.settings import Settings
 
@@ -29,7 +31,7 @@ def settings(*, event_seconds: float = 1.0, seed: int = 1, fsnames: tuple[str, .
         provable=True,
         cleanup_seconds=CLEANUP_SECONDS,
         event_seconds=event_seconds,
-        linger_seconds=15,
+        linger_seconds=60,
         seed=seed,
     )
 
@@ -91,6 +93,13 @@ class Play:
         self.installation.aggregator.kill()
         self._back_at[AGGREGATOR] = time.monotonic() + for_seconds
 
+    def lose_state(self, name: str, *, acknowledged_tick: int) -> None:
+        """End a server's agent and take away all that it kept: what was read since that tick may be lost."""
+        self.kill(name, for_seconds=0)
+        shutil.rmtree(self.installation.spool(name))
+        since_seconds = self.live.elapsed_seconds - (time.time() - acknowledged_tick)
+        self.live.face.reader_lost_all(name, since_ns=round(since_seconds * NSECS))
+
     def _lose_agent(self, name: str, *, for_seconds: float) -> None:
         self.installation.agents[name].kill()
         self.live.face.reader_died(name)
@@ -100,8 +109,13 @@ class Play:
         return self.installation.aggregator if name == AGGREGATOR else self.installation.agents[name]
 
     def settle(self, seconds: float = 60) -> None:
-        """Wait until Harvest has closed sweeps that began after the last work was done."""
-        self._wait_for_sweep(int(time.time()) + 2, seconds, meanwhile=self.step)
+        """Wait until Harvest has closed sweeps that began after the last work was done, and then another one.
+
+        Only a reader that begins the next sweep is known to have kept the one before.
+        """
+        for ahead_seconds in (2, 1):
+            self._wait_for_sweep(int(time.time()) + ahead_seconds, seconds, meanwhile=self.step)
+        self.live.face.poll()
 
     def _wait_for_sweep(self, tick: int, seconds: float = 60, meanwhile: Callable[[], None] = lambda: None) -> None:
         def has_all() -> bool:

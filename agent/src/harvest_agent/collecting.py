@@ -84,13 +84,16 @@ class Collector:
         self._seen_gone: set[TargetKey] = set()
         self._restart_reason: str | None = None
         self.targets: tuple[MountedTarget, ...] = ()
-        """As the last sweep found them."""
+        """As the last sweep that was kept found them."""
         self._begin(clocks.boot_id())
 
     def _begin(self, boot_id: str) -> None:
         self.boot_id = boot_id
         self.incarnation = secrets.token_bytes(16)
         self.seq = 0
+        self._forget()
+
+    def _forget(self) -> None:
         self._reader = Reader(self._tree, self._filesystems)
         self._followed: dict[TargetKey, tuple[JobScanner, Differences]] = {}
 
@@ -111,19 +114,21 @@ class Collector:
         version = parse_version(self._tree.setting("version") or "") or ()
         sweep = _Sweep(tick_seconds, period_seconds, boot_id, version)
         before = resource.getrusage(resource.RUSAGE_SELF)
-        is_kept = True
+        is_begun = is_kept = False
         try:
             with self._spool.draft(self.incarnation, boot_id, self.seq + 1) as draft:
+                is_begun = True
                 self._read_all(sweep, draft)
                 draft.commit(self._end(sweep, before))
         except NoRoomError as error:
-            is_kept = False
-            self.restart("a sweep was lost")  # what it said is missing: all that follows would build on it
+            if is_begun:
+                self._lost()
             sweep.problems.append(f"a sweep was lost: {error}")
         else:
+            is_kept = True
             self.seq += 1
             self._seen_gone -= sweep.told_gone
-        self.targets = tuple(sweep.targets)
+            self.targets = tuple(sweep.targets)
         return SweepReport(
             targets=len(sweep.targets),
             records=sum(len(read.scanner.order) for read in sweep.reads),
@@ -131,6 +136,13 @@ class Collector:
             is_kept=is_kept,
             problems=tuple(sweep.problems),
         )
+
+    def _lost(self) -> None:
+        """Tell everything again: what was read is not in the spool, and all that follows would build on it."""
+        if self.seq:
+            self.restart("a sweep was lost")
+        else:  # nobody has seen anything of this incarnation: it may begin again, however often
+            self._forget()
 
     def _read_all(self, sweep: _Sweep, draft: Draft) -> None:
         if draft.begins_segment:

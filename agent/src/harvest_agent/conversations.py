@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from harvest.v1.stream_pb2 import Ack, MountedTarget, Refusal, StreamRequest, StreamResponse, Welcome
 from harvest_agent.logs import say
-from harvest_agent.segments import DamagedError, Record
+from harvest_agent.segments import DamagedError, Record, SpooledSweep
 from harvest_agent.shelf import Shelf
 from harvest_core.lustre.names import of_filesystem
 
@@ -57,7 +57,7 @@ class Conversation:
         self._sent: dict[bytes, int] = {}
         self._may_send: dict[bytes, frozenset[str]] = {}
         self._in_flight: deque[tuple[bytes, int, int]] = deque()
-        self._under_way: tuple[bytes, int, Iterator[Record]] | None = None
+        self._under_way: tuple[SpooledSweep, Iterator[Record]] | None = None
         self.is_welcome = False
         self.interval_seconds: int | None = None
 
@@ -125,12 +125,13 @@ class Conversation:
             return False
         while (sweep := self._shelf.sweep_after(self._sent)) is not None:
             before = self._sent.get(sweep.incarnation)
-            if before is None:  # it began after our Hello, and needs another one
-                return False
-            if sweep.seq == before + 1:
-                self._under_way = (sweep.incarnation, sweep.seq, sweep.records)
+            if before is not None and sweep.seq == before + 1:
+                self._under_way = (sweep, sweep.records())
                 self._in_flight.append((sweep.incarnation, sweep.seq, sweep.size))
                 return True
+            sweep.close()
+            if before is None:  # it began after our Hello, and needs another one
+                return False
             self._give_up(sweep.incarnation, before)
         return False
 
@@ -145,7 +146,8 @@ class Conversation:
     def _next_record(self) -> bytes | None:
         if self._under_way is None:
             return None
-        incarnation, seq, records = self._under_way
+        sweep, records = self._under_way
+        incarnation, seq = sweep.incarnation, sweep.seq
         wanted = self._may_send[incarnation]
         try:
             record = next(each for each in records if not each.target or _is_of(each.target, wanted))
@@ -154,8 +156,14 @@ class Conversation:
             raise
         if not record.target:  # the end of the sweep: its Ack may come before we are asked for more
             self._sent[incarnation] = seq
-            self._under_way = None
+            self.close()
         return record.payload
+
+    def close(self) -> None:
+        """Let go of the sweep under way."""
+        if self._under_way is not None:
+            self._under_way[0].close()
+            self._under_way = None
 
 
 def _is_of(target: str, filesystems: frozenset[str]) -> bool:

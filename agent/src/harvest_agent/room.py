@@ -10,7 +10,16 @@ from contextlib import suppress
 from typing import Final
 
 from harvest_agent.logs import say
-from harvest_agent.segments import DamagedError, Segment, Span, Write, packed_record, start_of_segment, write_all
+from harvest_agent.segments import (
+    DamagedError,
+    Segment,
+    Span,
+    UnreadableError,
+    Write,
+    packed_record,
+    start_of_segment,
+    write_all,
+)
 from harvest_agent.shelf import Shelf
 from harvest_agent.thinning import thinned
 
@@ -79,35 +88,36 @@ class Room:
             try:
                 new = self._written(window)
                 if new.size <= _WORTH * before:
-                    self._shelf.replace(window[0], new)
-                    for segment in window[1:]:
-                        self._shelf.remove(segment)
+                    self._shelf.replace(window, new)
                     self.merged_sweeps += len(new.spans)
                     say("spool.merged", sweeps=len(new.spans), bytes_before=before, bytes_after=new.size)
                     return True
-            except (OSError, DamagedError) as error:
+            except UnreadableError as error:  # another time, perhaps
                 say("spool.merge-failed", reason=error)
-            if new is not None:
-                with suppress(OSError):
-                    os.unlink(new.path)
+                continue
+            except OSError as error:  # likewise, and no other window can be written now
+                say("spool.merge-failed", reason=error)
+                return False
+            except DamagedError as error:
+                say("spool.merge-failed", reason=error)
+            finally:
+                if new is not None:
+                    with suppress(OSError):  # it is not there any more if it has replaced another
+                        os.unlink(new.path)
             self._thin.add(key)
         return False
 
     def _written(self, window: list[Segment]) -> Segment:
         """Write a file with the same sweeps without the values that nobody needs."""
         first = window[0]
-        sweeps = [
-            (span.seq, list(segment.records(span, os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC))))
-            for segment in window
-            for span in segment.spans
-        ]
+        sweeps = [sweep for segment in window for sweep in segment.sweeps()]
         start = start_of_segment(first.incarnation, first.boot_id)
         new = Segment(
             path=f"{first.path}.new",
             number=first.number,
             incarnation=first.incarnation,
             boot_id=first.boot_id,
-            changed_seconds=first.changed_seconds,
+            changed_seconds=max(segment.changed_seconds for segment in window),  # each sweep has its whole day
             size=len(start),
         )
         handle = os.open(new.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -14,6 +14,7 @@ from harvest_agent.collecting import Collector, SweepReport
 from harvest_agent.config import Config, ConfigError
 from harvest_agent.credentials import TlsFiles
 from harvest_agent.logs import say
+from harvest_agent.memory import share_one_heap
 from harvest_agent.notify import Notifier
 from harvest_agent.shelf import Shelf
 from harvest_agent.spool import Spool
@@ -31,6 +32,7 @@ _LONGEST_WAIT_SECONDS: Final = 600.0
 
 def run(config: Config) -> int:
     """Run until SIGTERM or SIGINT; return the exit code."""
+    share_one_heap()
     files = [TlsFiles(uplink) for uplink in config.uplinks]
     name = agent_name(config, {each.current.name for each in files})
     tree = Tree(config.lustre.root)

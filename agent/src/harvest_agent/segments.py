@@ -10,7 +10,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import BinaryIO, Final, Self
 from zlib import crc32
 
 _MAGIC: Final = b"HVSPOOL1"
@@ -28,6 +28,10 @@ Sync = Callable[[int], None]
 
 class DamagedError(Exception):
     """What is in a file is not what was written."""
+
+
+class UnreadableError(OSError):
+    """A file cannot be read now. Nothing says that what is in it is damaged: the next try may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +98,59 @@ class Segment:
                 pass  # what is behind it was never shown to anybody, or is counted as lost by whoever misses it
         return segment
 
-    def records(self, span: Span, handle: int) -> Iterator[Record]:
-        """Yield the records of one sweep from the open file; it is closed when they end."""
-        with os.fdopen(handle, "rb") as file:
+    def sweeps(self) -> list[tuple[int, list[Record]]]:
+        """Return all of it: every seq with its records."""
+        try:
+            file = open(self.path, "rb")  # noqa: SIM115 - what follows says by itself what it cannot read
+        except OSError as error:
+            raise UnreadableError(f"{self.path}: {error.strerror}") from error
+        with file:
+            return [(span.seq, list(self.records(span, file))) for span in self.spans]
+
+    def records(self, span: Span, file: BinaryIO) -> Iterator[Record]:
+        """Yield the records of one sweep from the open file."""
+        try:
             file.seek(span.start)
             while file.tell() < span.end:
                 seq, is_last, record = _read_record(file.read(_HEAD.size), file.read)
                 if seq != span.seq or is_last != (file.tell() == span.end):
                     raise DamagedError("a record of another sweep")
                 yield record
+        except OSError as error:
+            raise UnreadableError(f"{self.path}: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledSweep:
+    """A sweep to be sent; its file is open until it was read whole, or closed."""
+
+    segment: Segment
+    span: Span
+    file: BinaryIO
+
+    @property
+    def incarnation(self) -> bytes:
+        """The one that it is of."""
+        return self.segment.incarnation
+
+    @property
+    def seq(self) -> int:
+        """Its place in the incarnation."""
+        return self.span.seq
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes up."""
+        return self.span.end - self.span.start
+
+    def records(self) -> Iterator[Record]:
+        """Yield its records, once."""
+        with self.file:
+            yield from self.segment.records(self.span, self.file)
+
+    def close(self) -> None:
+        """Leave the rest of it unread."""
+        self.file.close()
 
 
 def start_of_segment(incarnation: bytes, boot_id: str) -> bytes:

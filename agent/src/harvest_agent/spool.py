@@ -127,7 +127,7 @@ class Spool:
         if self._open is not None and self._open[0].incarnation == incarnation:
             return self._open
         self._seal()
-        number = self.shelf.segments[-1].number + 1 if self.shelf.segments else 1
+        number = self.shelf.next_number()
         path = os.path.join(self.shelf.folder, f"{number:012}.spool")
         start = start_of_segment(incarnation, boot_id)
         segment = Segment(
@@ -150,18 +150,29 @@ class Spool:
 
     def _check_room(self) -> None:
         """Find out before the files are read whether there is room for as much as was needed last."""
+        needed = self._needed_bytes
+        self._needed_bytes //= 2  # less may do next time: what is refused unread for ever never shows how much it is
         in_use = None if self._open is None else self._open[0]
-        if not self.room.make(self._needed_bytes, in_use):
+        if not self.room.make(needed, in_use):
             self._seal()  # it may be what can be merged
-            if not self.room.make(self._needed_bytes, None):
+            if not self.room.make(needed, None):
                 raise NoRoomError(f"the spool is full ({self.room.max_bytes} bytes)")
-        while _free_bytes(self.shelf.folder) < self._needed_bytes:
+        while self._free_bytes() < needed:
             if not self.room.drop_acknowledged(in_use):
                 raise NoRoomError(f"the disk of {self.shelf.folder} is full")
+        self._needed_bytes = needed
+
+    def _free_bytes(self) -> int:
+        try:
+            status = os.statvfs(self.shelf.folder)
+        except OSError as error:
+            raise self._failed(error) from error
+        return status.f_bavail * status.f_frsize
 
     def _keep_house(self) -> None:
         now = self._now_seconds()
         self.room.keep_a_day(now)
+        self.shelf.clear_away()
         if not 0 <= now - self._saved_at < _SAVED_SECONDS:
             self._saved_at = now
             self.shelf.save_cursors()
@@ -175,7 +186,8 @@ class Spool:
         if self._open is not None:
             segment, handle = self._open
             self._open = None
-            os.close(handle)
+            with suppress(OSError):  # what matters was synced
+                os.close(handle)
             if not segment.spans:
                 self.shelf.remove(segment)
 
@@ -210,11 +222,3 @@ class Draft:
         """Add the last record and keep the sweep."""
         self._spool.append(self._segment, self._handle, packed_record(record, self._seq, is_last=True))
         self._spool.finish(self._segment, self._handle, self._seq)
-
-
-def _free_bytes(folder: str) -> int:
-    try:
-        status = os.statvfs(folder)
-    except OSError:
-        return 0
-    return status.f_bavail * status.f_frsize

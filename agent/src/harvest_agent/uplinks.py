@@ -17,7 +17,7 @@ from harvest_agent.config import ConfigError, UplinkSettings
 from harvest_agent.conversations import Conversation, RefusedError, Speaker
 from harvest_agent.credentials import Credentials, TlsFiles
 from harvest_agent.logs import say
-from harvest_agent.segments import DamagedError
+from harvest_agent.segments import DamagedError, UnreadableError
 from harvest_agent.shelf import Shelf
 from harvest_agent.timing import BackOff
 
@@ -25,6 +25,8 @@ _METHOD: Final = "/harvest.v1.HarvestService/Stream"
 _WELCOME_SECONDS: Final = 30.0
 _SLOW_SECONDS: Final = 60.0
 """Before asking again somebody who has refused us until something is changed."""
+_DISK_SECONDS: Final = 10.0
+"""Before trying again to read what could not be read."""
 _TEXT_MOST: Final = 300
 _REFUSALS: Final = {grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED}
 _OPTIONS: Final = (
@@ -70,6 +72,7 @@ class Uplink:
         self._is_hurried = False
         self._call: grpc.Call | None = None
         self._trouble: str | None = None
+        self._unreadable: str | None = None
         self.is_connected = False
         self._thread = threading.Thread(target=self._run, name=f"uplink {self.key}", daemon=True)
 
@@ -84,7 +87,7 @@ class Uplink:
 
     def problems(self) -> list[str]:
         """Return what is wrong, for a person."""
-        found = (self._trouble, self._files.current.problem(datetime.now(UTC)))
+        found = (self._trouble, self._unreadable, self._files.current.problem(datetime.now(UTC)))
         return [f"{self.key}: {problem}" for problem in found if problem is not None]
 
     def wake(self) -> None:
@@ -114,9 +117,12 @@ class Uplink:
     def _hurry(self) -> None:
         with self._changed:
             self._is_hurried = True
-            if self._call is not None:
-                self._call.cancel()
+            self._cancel()
             self._changed.notify_all()
+
+    def _cancel(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
 
     def _run(self) -> None:
         back_off = BackOff()
@@ -147,6 +153,8 @@ class Uplink:
     def _failed(self, error: grpc.RpcError) -> float:
         code = error.code()
         if code is grpc.StatusCode.CANCELLED:
+            if self._unreadable is not None:
+                return _DISK_SECONDS
             if not self._is_hurried:
                 self._blame(f"no answer to our Hello in {_WELCOME_SECONDS:.0f} s")
             return 0.0
@@ -189,6 +197,7 @@ class Uplink:
             with self._changed:
                 self._call = None
                 ended.set()
+                conversation.close()
                 self._changed.notify_all()
             call.cancel()
             channel.close()
@@ -214,13 +223,24 @@ class Uplink:
                     request = conversation.next()
                 except DamagedError:  # a part of the sweep may be on its way: only another stream makes that undone
                     self._is_hurried = True
-                    if self._call is not None:
-                        self._call.cancel()
+                    self._cancel()
+                    return None
+                except UnreadableError as error:
+                    self._cannot_read(error)
+                    self._cancel()
                     return None
                 if request is not None:
+                    self._unreadable = None
                     return request
                 self._changed.wait()
         return None
+
+    def _cannot_read(self, error: UnreadableError) -> None:
+        """Keep in mind until something was read again that nothing can be sent."""
+        text = f"nothing is sent while the spool cannot be read: {error}"[:_TEXT_MOST]
+        if text != self._unreadable:
+            say("uplink.trouble", uplink=self.key, reason=text)
+        self._unreadable = text
 
     def _blame(self, trouble: str) -> None:
         text = trouble[:_TEXT_MOST]

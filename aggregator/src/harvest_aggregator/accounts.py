@@ -13,7 +13,7 @@ from harvest_aggregator import sqlite
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.ledger import Fold, Ledger, Line, StoredStay
-from harvest_aggregator.published import JobKey, TargetStatus
+from harvest_aggregator.published import InDoubt, JobKey, TargetStatus
 from harvest_aggregator.tallies import Tally
 from harvest_core.accounting import snapshots
 from harvest_core.accounting.apply import OutOfOrderError, Work
@@ -45,6 +45,8 @@ class KeptTarget:
     """Since its last snapshot; a new one starts with some, so that targets take turns."""
     changed: set[StayKey] = field(default_factory=set)
     """Stays of which the last snapshot is not all."""
+    servers: dict[StayKey, str] = field(default_factory=dict)
+    """What the server of each stay is called, as far as is known."""
     cost: ReadCost = field(default_factory=ReadCost)
 
 
@@ -58,7 +60,7 @@ class Accounts:
         self._sweeps = Sweeps(deadline_seconds=site.spec.deadline_seconds)
         self._unshown: tuple[Place, MountState] | None = None
         self._shown_at = 0.0
-        self._marks: tuple[dict[JobKey, tuple[int, int]], frozenset[JobKey]] | None = None
+        self._marks: tuple[dict[JobKey, InDoubt], frozenset[JobKey]] | None = None
         self.unnamed: dict[str, bytes] = {}
         """Agents that spoke of records which they never named to us, and in which incarnation."""
 
@@ -154,16 +156,16 @@ class Accounts:
         for first in range(0, len(changed), _FOLDS_AT_ONCE):
             self._fold(changed[first : first + _FOLDS_AT_ONCE])
 
-    def marks(self) -> tuple[dict[JobKey, tuple[int, int]], frozenset[JobKey]]:
+    def marks(self) -> tuple[dict[JobKey, InDoubt], frozenset[JobKey]]:
         """Return the jobs whose totals are in doubt, and those of which something may never have been shown."""
         if self._marks is None:
-            flagged: dict[JobKey, tuple[int, int]] = {}
+            flagged: dict[JobKey, InDoubt] = {}
             incomplete: set[JobKey] = set()
             for place, kept in self._targets.items():
                 incomplete.update((place.filesystem, job) for job in kept.tally.incomplete)
-                for job, (resets, amount) in kept.tally.flagged.items():
-                    before = flagged.get((place.filesystem, job), (0, 0))
-                    flagged[place.filesystem, job] = (before[0] + resets, before[1] + amount)
+                for job, doubt in kept.tally.flagged.items():
+                    key = (place.filesystem, job)
+                    flagged[key] = flagged.get(key, InDoubt()).plus(doubt)
             self._marks = (flagged, frozenset(incomplete))
         return self._marks
 
@@ -177,7 +179,8 @@ class Accounts:
         try:
             for stored in self._ledger.stays(filesystem):
                 kept = targets.setdefault(_place(filesystem, stored.target), _new(stored.target))
-                kept.account.stays[stored.server, stored.boot_id] = snapshots.load(stored.payload)
+                kept.account.stays[stored.boot_id] = snapshots.load(stored.payload)
+                kept.servers[stored.boot_id] = stored.server
             for target, payload in self._ledger.tallies(filesystem):
                 targets.setdefault(_place(filesystem, target), _new(target)).tally = Tally.load(payload)
         except (snapshots.SnapshotError, ValueError, TypeError, KeyError) as error:
@@ -203,7 +206,8 @@ class Accounts:
             _log.exception("a read that breaks the accounting", target=parts[0].target.name)
             return self._left_out(kept, said, parts[0].target.name, error)
         if work.mount is not None:
-            kept.changed.add((facts.mount.server, facts.mount.boot_id))
+            kept.changed.add(facts.mount.boot_id)
+            kept.servers[facts.mount.boot_id] = facts.mount.server
             kept.cost = ReadCost()
             kept.cost.CopyFrom(parts[-1].cost)  # that one itself would keep all of its batch in memory
             kept.tally.seen_after_all_seconds = kept.account.seen_after_all_seconds
@@ -238,9 +242,9 @@ class Accounts:
 
 def _fold(place: Place, kept: KeptTarget) -> Fold:
     stays = [
-        StoredStay(place.target, *key, position, snapshots.dump(stay))
-        for position, (key, stay) in enumerate(kept.account.stays.items())
-        if key in kept.changed
+        StoredStay(place.target, boot_id, kept.servers[boot_id], position, snapshots.dump(stay))
+        for position, (boot_id, stay) in enumerate(kept.account.stays.items())
+        if boot_id in kept.changed
     ]
     return Fold(filesystem=place.filesystem, target=place.target, stays=stays, tally=kept.tally.dump())
 
@@ -269,8 +273,8 @@ def _status(place: Place, kept: KeptTarget, until_tick: float) -> TargetStatus:
     server, boot_id, instance, last_tick = "", "", None, 0  # until a read of it could be placed
     if kept.account.stays:
         last = {key: stay.mounts[-1] for key, stay in kept.account.stays.items()}
-        server, boot_id = max(last, key=lambda key: (last[key][1].last_tick <= until_tick, last[key][1].last_tick))
-        instance, last_tick = last[server, boot_id][0], last[server, boot_id][1].last_tick
+        boot_id = max(last, key=lambda key: (last[key][1].last_tick <= until_tick, last[key][1].last_tick))
+        server, instance, last_tick = kept.servers[boot_id], last[boot_id][0], last[boot_id][1].last_tick
     return TargetStatus(
         filesystem=place.filesystem,
         target=place.target,

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -43,8 +43,7 @@ def restore(backup_file: Path, ledger: Path) -> Path | None:
     try:
         with _new_copy(backup_file, ledger) as new:
             _fence(new, after=_epoch(ledger))
-            kept = _set_aside(ledger)
-            sqlite.rename_durably(new, ledger)
+            kept = _swap(new, ledger)
     finally:
         lock.release()
     return kept
@@ -54,7 +53,9 @@ def restore(backup_file: Path, ledger: Path) -> Path | None:
 def _new_copy(source: Path, target: Path) -> Iterator[Path]:
     """Give a checked copy of a ledger, beside where it shall be; what is left of it afterwards is removed."""
     new = target.with_name(f"{target.name}.{os.getpid()}.part")
+    parts = (new, *(new.with_name(f"{new.name}{end}") for end in ("-wal", "-shm", "-journal")))
     try:
+        _remove(parts)  # in a container a process that was killed had the same number
         os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
         raise LedgerError(f"cannot write {new}: {error.strerror}") from error
@@ -73,8 +74,12 @@ def _new_copy(source: Path, target: Path) -> Iterator[Path]:
     except OSError as error:
         raise LedgerError(f"cannot write {target}: {error.strerror}") from error
     finally:
-        for leftover in (new, new.with_name(f"{new.name}-wal"), new.with_name(f"{new.name}-shm")):
-            leftover.unlink(missing_ok=True)
+        _remove(parts)
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)
 
 
 def _readable(ledger: Path) -> str:
@@ -102,13 +107,26 @@ def _fence(new: Path, *, after: int) -> None:
     sqlite.disconnect(connection)
 
 
-def _set_aside(ledger: Path) -> Path | None:
-    """Move a ledger and what belongs to it out of the way, under a name that says when."""
-    kept = ledger.with_name(f"{ledger.name}.replaced-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
-    found = None
-    for end in ("-wal", "-shm", ""):
-        part = ledger.with_name(f"{ledger.name}{end}")
-        if part.exists():
-            found = kept
-            part.rename(kept.with_name(f"{kept.name}{end}"))
-    return found
+def _swap(new: Path, ledger: Path) -> Path | None:
+    """Put a new ledger in the place of the old one, which is kept under a name that says when.
+
+    Whenever this is cut short, there is one whole ledger, or the next start says that a restore must be done again.
+    """
+    date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    names = (ledger.with_name(f"{ledger.name}.replaced-{date}{end}") for end in ("", *(f"-{n}" for n in range(1, 100))))
+    kept = next(name for name in names if not name.exists())
+    had = ledger.exists()
+    if had:
+        os.link(ledger, kept)
+    wal = ledger.with_name(f"{ledger.name}-wal")
+    if wal.exists():  # one that SQLite cannot read; neither may the old file go on without it nor the new one with it
+        os.link(wal, kept.with_name(f"{kept.name}-wal"))
+        sqlite.sync(ledger.parent)
+        ledger.unlink(missing_ok=True)
+        sqlite.sync(ledger.parent)
+        nothing = wal.with_name(f"{wal.name}.part")
+        nothing.touch(0o600)
+        nothing.rename(wal)
+    sqlite.sync(ledger.parent)
+    sqlite.rename_durably(new, ledger)
+    return kept if had else None

@@ -109,8 +109,9 @@ def _job(published: Published, job: bytes, filesystems: Iterable[str]) -> Json:
         "user": None,
         "account": None,
         "complete": not any(place in published.incomplete for place in places),
-        "ambiguous_resets": sum(resets for resets, _ in flagged),
-        "ambiguous_bytes": sum(amount for _, amount in flagged),
+        "ambiguous_resets": sum(doubt.resets for doubt in flagged),
+        "ambiguous_bytes": sum(doubt.bytes for doubt in flagged),
+        "ambiguous_samples": sum(doubt.samples for doubt in flagged),
         "last_tick_seconds": None,
         "filesystems": {},
     }

@@ -37,8 +37,8 @@ class StoredStay(NamedTuple):
     """A snapshot of one of a target's stays."""
 
     target: str
-    server: str
     boot_id: str
+    server: str
     position: int
     payload: bytes
 
@@ -138,7 +138,7 @@ class Ledger:
             for fold in folds:
                 where = {"filesystem": fold.filesystem, "target": fold.target}
                 for stay in fold.stays:
-                    connection.execute(_upsert(snapshot, "position", "payload"), {**where, **stay._asdict()})
+                    connection.execute(_upsert(snapshot, "server", "position", "payload"), {**where, **stay._asdict()})
                 counted = {**where, "checksum": zlib.crc32(fold.tally), "payload": fold.tally}
                 connection.execute(_upsert(tally, "checksum", "payload"), counted)
                 connection.execute(delete(batch).filter_by(**where))

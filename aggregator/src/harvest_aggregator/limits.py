@@ -12,8 +12,9 @@ STALL_SECONDS: Final = 30.0
 """Between two batches of one sweep."""
 SWEEP_BYTES_MAX: Final = 128 << 20
 """One agent's sweep: two million moved records."""
-HELD_BYTES: Final = 64 << 20
-"""Of all streams together, not durable yet; above it only the sweep that began first is read on."""
+HELD_BYTES: Final = 32 << 20
+"""Of all streams together, not durable yet; above it only the sweep that began first is read on. In memory it is at
+least twice as much: as it came, and as a message."""
 PENDING_BYTES: Final = 16 << 20
 """Of one stream, in whole sweeps that wait for the delivery before them."""
 CONNECTIONS_MAX: Final = 8192
@@ -25,6 +26,7 @@ _IDLE_MILLISECONDS: Final = 60_000
 SERVER_OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.so_reuseport", 0),  # two aggregators on one port would share its agents between them
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.http2.bdp_probe", 0),  # it lets agents send megabytes ahead of what was asked for
     ("grpc.max_metadata_size", 16 << 10),
     ("grpc.max_concurrent_streams", 4),  # of one connection; an agent needs one, and a second while it restarts
     ("grpc.max_allowed_incoming_connections", CONNECTIONS_MAX),

@@ -1,4 +1,4 @@
-"""Which agents are here, and who may come beside or instead of them. Pure."""
+"""Which agents are here, and who may come beside or instead of them, and with what. Pure."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,13 +13,12 @@ _TAKEN_RETRY_SECONDS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class MountKey:
-    """One mount of one target: two agents that report it would count everything twice."""
+class StayKey:
+    """A target on one boot of a server, through all its mounts there: what two agents tell of it has no order."""
 
     filesystem: str
     target: str
     boot_id: str
-    instance: int | None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -32,7 +31,7 @@ class Visit:
     """When it last said something, on a clock that only goes forward."""
     period_seconds: float
     """How often it says something, at least."""
-    mounts: frozenset[MountKey] = field(default=frozenset())
+    stays: frozenset[StayKey] = field(default=frozenset())
 
     def silent_at(self) -> float:
         """Return when it has been silent for so long that it need not be there any more."""
@@ -40,18 +39,18 @@ class Visit:
 
 
 class Presence:
-    """All visits, one per agent, and who reports which mount."""
+    """All visits, one per agent, and who reports which target on which boot."""
 
     def __init__(self) -> None:
         self._visits: dict[str, Visit] = {}
-        self._holders: dict[MountKey, Visit] = {}
+        self._holders: dict[StayKey, Visit] = {}
 
     @property
     def visits(self) -> Mapping[str, Visit]:
         """Who is here, by name."""
         return self._visits
 
-    def arrive(self, visit: Visit, mounts: Iterable[MountKey], now_seconds: float) -> Visit | None:
+    def arrive(self, visit: Visit, stays: Iterable[StayKey], now_seconds: float) -> Visit | None:
         """Let an agent in and return its visit before, which ends by this."""
         before = self._visits.get(visit.agent)
         if before is not None and before.boot_id != visit.boot_id and now_seconds < before.silent_at():
@@ -61,24 +60,36 @@ class Presence:
                 "give every server a name and a certificate of its own",
                 retry_after_seconds=math.ceil(before.silent_at() - now_seconds),
             )
-        taken = self._taken(visit, mounts := frozenset(mounts))
-        if taken is not None:
-            raise taken
+        self._refuse_taken(visit, stays := frozenset(stays))
         if before is not None:
             self.leave(before)
         self._visits[visit.agent] = visit
-        self.report(visit, mounts)
+        self.report(visit, stays)
         return before
 
-    def report(self, visit: Visit, mounts: Iterable[MountKey]) -> None:
-        """Note which mounts an agent reports now; those of others are refused, and a visit that is over has none."""
-        if (mounts := frozenset(mounts)) == visit.mounts or self._visits.get(visit.agent) is not visit:
+    def report(self, visit: Visit, stays: Iterable[StayKey]) -> None:
+        """Note which stays an agent reports now; those of others are refused, and a visit that is over has none."""
+        if (stays := frozenset(stays)) == visit.stays or self._visits.get(visit.agent) is not visit:
             return
-        if (taken := self._taken(visit, mounts)) is not None:
-            raise taken
+        self._refuse_taken(visit, stays)
         self._forget(visit)
-        visit.mounts = mounts
-        self._holders.update(dict.fromkeys(mounts, visit))
+        visit.stays = stays
+        self._holders.update(dict.fromkeys(stays, visit))
+
+    def bring(self, visit: Visit, stay: StayKey, server: str) -> None:
+        """Note that an agent sends a read, made now or long ago and maybe under another name, of ``server``.
+
+        What is of others who are here is refused; also before they have said what they report. Of its own boot it is
+        the agent's from now on. Of an earlier one it is nobody's: spools of the same past may come from several.
+        """
+        if stay in visit.stays:
+            return
+        self._refuse_taken(visit, {stay})
+        reader = self._visits.get(server, visit)
+        if reader is not visit and reader.boot_id == stay.boot_id:
+            raise _taken(stay, reader)
+        if stay.boot_id == visit.boot_id:
+            self.report(visit, visit.stays | {stay})
 
     def leave(self, visit: Visit) -> None:
         """End a visit, unless another has taken its place already."""
@@ -87,16 +98,20 @@ class Presence:
             del self._visits[visit.agent]
 
     def _forget(self, visit: Visit) -> None:
-        for mount in visit.mounts:
-            del self._holders[mount]
+        for stay in visit.stays:
+            del self._holders[stay]
 
-    def _taken(self, visit: Visit, mounts: frozenset[MountKey]) -> RefusedError | None:
-        for mount in sorted(mounts, key=lambda mount: mount.target):
-            holder = self._holders.get(mount)
-            if holder is not None and holder.agent != visit.agent:
-                return RefusedError(
-                    TARGET_TAKEN,
-                    f"{mount.target} is reported by agent {holder.agent} already: run one agent on each server",
-                    retry_after_seconds=_TAKEN_RETRY_SECONDS,
-                )
-        return None
+    def _refuse_taken(self, visit: Visit, stays: Iterable[StayKey]) -> None:
+        for stay in sorted(stays, key=lambda stay: stay.target):
+            holder = self._holders.get(stay, visit)
+            if holder.agent != visit.agent:
+                raise _taken(stay, holder)
+
+
+def _taken(stay: StayKey, holder: Visit) -> RefusedError:
+    return RefusedError(
+        TARGET_TAKEN,
+        f"{stay.target} on boot {stay.boot_id} is reported by agent {holder.agent} already: run one agent on each "
+        "server, with a spool of its own and not a copy of another's",
+        retry_after_seconds=_TAKEN_RETRY_SECONDS,
+    )

@@ -2,12 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple, Self
 
 from harvest.v1.stream_pb2 import AgentHealth, ReadCost
 from harvest_core.accounting.sweeps import ClosedSweep, Place
 
 JobKey = tuple[str, bytes]
 """(file system, job id)."""
+
+
+class InDoubt(NamedTuple):
+    """What could not be known of a job: by so much its totals would differ had everything been decided otherwise."""
+
+    resets: int = 0
+    """How often nobody could know whether a record began again."""
+    bytes: int = 0
+    samples: int = 0
+    """Of all operations."""
+
+    def plus(self, other: Self) -> "InDoubt":
+        """Return both together."""
+        return InDoubt(*map(sum, zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +73,7 @@ class Published:
     closed: ClosedSweep | None = None
     targets: tuple[TargetStatus, ...] = ()
     agents: tuple[AgentStatus, ...] = ()
-    flagged: Mapping[JobKey, tuple[int, int]] = field(default_factory=dict)
-    """Jobs of which it could not be known whether records began again: how often, and how many bytes are in doubt."""
+    flagged: Mapping[JobKey, InDoubt] = field(default_factory=dict)
+    """Jobs of which it could not be known whether records began again."""
     incomplete: frozenset[JobKey] = frozenset()
     """Jobs that may have done more than was ever shown."""

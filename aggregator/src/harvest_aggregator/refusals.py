@@ -35,6 +35,6 @@ class ReplacedError(Exception):
     """The same agent began another stream."""
 
 
-def not_ready(why: Exception) -> RefusedError:
+def not_ready(why: Exception | str) -> RefusedError:
     """Send an agent away for a while: it keeps what it has."""
     return RefusedError(NOT_READY, str(why), retry_after_seconds=10)

@@ -7,8 +7,9 @@ from itertools import islice
 class Room:
     """Bytes that are held. While there are too many, only the sweep that began first is read on.
 
-    So it is bounded by the limit, one sweep, and a message of every stream that was being read; and never stuck:
-    that one sweep comes to its end and leaves, or its stream stalls and is ended.
+    So it is bounded by the limit and one sweep; and never stuck: that one sweep comes to its end and leaves, or its
+    stream stalls and is ended. Beside it every stream may have one message, as bytes: gRPC takes in what it was asked
+    for, and who has nothing to say must be asked, too.
     """
 
     def __init__(self, limit_bytes: int) -> None:

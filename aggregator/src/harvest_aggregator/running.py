@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -12,7 +13,7 @@ import structlog
 from starlette.applications import Starlette
 
 from harvest_aggregator.errors import LedgerError
-from harvest_aggregator.files import OrderFiles
+from harvest_aggregator.files import OrderFiles, Orders
 from harvest_aggregator.http import app
 from harvest_aggregator.keeping import Keeper
 from harvest_aggregator.ledger import Ledger
@@ -30,6 +31,8 @@ from harvest_site.parts import unimplemented
 LEDGER: Final = "ledger.db"
 """In the data folder."""
 _LOOK_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 5.0
+"""How often a changed site is tried while the ledger cannot be read."""
 _CERTIFICATE_DAYS: Final = 14
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -55,6 +58,7 @@ class Aggregator:
         self._files = settings.files
         self._stamp = self._files.stamp()
         self._orders = self._files.read()
+        self._certificate = self._orders.tls.certificate
         self._ledger_file = settings.data / LEDGER
         self._keeper = Keeper(
             Ledger(self._ledger_file),
@@ -70,6 +74,8 @@ class Aggregator:
         self._streams = Streams(self._keeper, self._orders.own, self._orders.admission, metrics=self._metrics, now=_now)
         self._not_yet: str | None = "the ledger is being read"
         self._refused: str | None = None
+        self._delayed: str | None = None
+        self._changed: asyncio.Queue[Orders] = asyncio.Queue()
         self._look = asyncio.Event()
         self._stop = asyncio.Event()
 
@@ -94,11 +100,14 @@ class Aggregator:
             self._not_yet = None
             _log.info("agents may come", port=port.number)
             self._warn()
-            while not self._stop.is_set():
-                await self._wait()
-                self._streams.cut_expired()
-                if self._files.stamp() != self._stamp:
-                    await self._change(http, port)
+            async with asyncio.TaskGroup() as tasks:
+                following = tasks.create_task(self._follow(), name="follow")
+                while not self._stop.is_set():
+                    await self._wait()
+                    self._streams.cut_expired()
+                    if self._files.stamp() != self._stamp:
+                        await self._change(http, port)
+                following.cancel()
         finally:
             self._not_yet = "it is being stopped"
             self._streams.cut_all(RefusedError(NOT_READY, "the aggregator is being stopped", retry_after_seconds=5))
@@ -113,21 +122,45 @@ class Aggregator:
         self._look.clear()
 
     async def _change(self, http: Serving, port: Port) -> None:
-        """Go on with what the files say now; what makes no sense is refused, and the old stays in use."""
+        """Go on with what the files say now; what makes no sense is refused, and the old stays in use.
+
+        Who may come no more goes at once, whatever becomes of the rest.
+        """
         self._stamp = self._files.stamp()
         try:
             orders = await asyncio.to_thread(self._files.read)
             http.reload()
-            await asyncio.wrap_future(self._keeper.change_site(orders.own))
-        except (SiteError, PkiError, LedgerError, OSError) as error:
+        except (SiteError, PkiError, OSError) as error:
             self._refused = str(error)
             _log.error("changed files refused, the old ones stay in use", reason=str(error))
             return
-        self._orders, self._refused = orders, None
+        self._refused = None
+        self._certificate = orders.tls.certificate
         port.show(orders.tls)
-        await self._streams.change(orders.own, orders.admission)
+        self._streams.admit(orders.admission)
+        self._changed.put_nowait(orders)
+
+    async def _follow(self) -> None:
+        """Bring the newest site into use. Its file systems come from the ledger: tried until that can be read."""
+        while True:
+            orders = await self._changed.get()
+            while not await self._uses(orders):
+                with suppress(TimeoutError):
+                    orders = await asyncio.wait_for(self._changed.get(), _RETRY_SECONDS)
+
+    async def _uses(self, orders: Orders) -> bool:
+        try:
+            await asyncio.wrap_future(self._keeper.change_site(orders.own))
+        except LedgerError as error:
+            if self._delayed is None:
+                _log.error("a changed site waits for the ledger", reason=str(error))
+            self._delayed = str(error)
+            return False
+        self._orders, self._delayed = orders, None
+        await self._streams.change(orders.own)
         _log.info("changed files are in use")
         self._warn()
+        return True
 
     def readiness(self) -> list[str]:
         """Return why agents cannot be served now."""
@@ -144,6 +177,11 @@ class Aggregator:
         left = days_left(self._certificate_end(), _now())
         return [
             *([f"changed files are refused, the old ones stay in use: {self._refused}"] if self._refused else []),
+            *(
+                [f"the changed site is not in use yet, it waits for the ledger: {self._delayed}"]
+                if self._delayed
+                else []
+            ),
             *([f"the aggregator's certificate ends in {left} days"] if 0 <= left < _CERTIFICATE_DAYS else []),
         ]
 
@@ -154,7 +192,7 @@ class Aggregator:
             _log.warning(warning)
 
     def _certificate_end(self) -> datetime:
-        return load_certificate(self._orders.tls.certificate).not_valid_after_utc
+        return load_certificate(self._certificate).not_valid_after_utc
 
     def _ledger_bytes(self) -> int:
         files = (self._ledger_file.with_name(LEDGER + end) for end in ("", "-wal"))

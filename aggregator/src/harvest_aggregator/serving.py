@@ -84,10 +84,12 @@ def checked_token(text: str) -> str:
 async def serving(app: ASGIApp, address: Address, *, tls: Path | None, token: str | None) -> AsyncIterator["Serving"]:
     """Serve until the block ends; what is being answered then has a few seconds to finish.
 
+    In a thread and a loop of its own: hundreds of agents whose sweeps come at once would make it wait.
     ``tls`` is the folder with tls.crt and tls.key: used beyond loopback alone. Signals stay the caller's.
     """
     server = Serving(app, address, tls=tls, token=token)
-    task = asyncio.create_task(server.serve(sockets=[server.listener]), name="http")
+    serve = server.serve(sockets=[server.listener])
+    task = asyncio.create_task(asyncio.to_thread(asyncio.run, serve), name="http")
     try:  # who comes before it has started waits in the listener's queue
         yield server
     finally:
@@ -115,7 +117,7 @@ class _Connection(H11Protocol):
 
 
 class Serving(uvicorn.Server):
-    """uvicorn in a loop that is there already."""
+    """uvicorn, told what to do by others."""
 
     def __init__(self, app: ASGIApp, address: Address, *, tls: Path | None, token: str | None) -> None:
         if not address.is_loopback and token is None:

@@ -11,17 +11,17 @@ import grpc
 import structlog
 from cryptography import x509
 
-from harvest.v1.stream_pb2 import Ack, Hello, MountedTarget, StreamResponse
+from harvest.v1.stream_pb2 import Ack, Batch, Hello, MountedTarget, StreamResponse
 from harvest_aggregator.deliveries import Delivery, Keeping
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.gathering import Gathering, Sweep
 from harvest_aggregator.limits import PENDING_BYTES, STALL_SECONDS
 from harvest_aggregator.metrics import Metrics
-from harvest_aggregator.presence import Presence, Visit
+from harvest_aggregator.presence import Presence, StayKey, Visit
 from harvest_aggregator.refusals import NonsenseError, not_ready
 from harvest_aggregator.requests import read_batch
 from harvest_aggregator.room import Room
-from harvest_aggregator.welcomes import has_gap, mounts, welcome
+from harvest_aggregator.welcomes import has_gap, stays, welcome
 from harvest_core.accounting.wire import WireError
 from harvest_site.model import Site
 from harvest_site.views import filesystem_of
@@ -100,7 +100,7 @@ class Session:
         if not self._welcomed:
             return
         agent, site = self.visit.agent, self._house.site
-        full_picture = bool(mounts(site, agent, self._targets) - mounts(before, agent, self._targets))
+        full_picture = bool(stays(site, agent, self._targets) - stays(before, agent, self._targets))
         again = welcome(site, agent, durable={}, full_picture=full_picture)
         if again != welcome(before, agent, durable={}, full_picture=False):
             await self._send(StreamResponse(welcome=again))
@@ -130,11 +130,12 @@ class Session:
         data = await self._next()
         if data is None:
             return False
+        await self._house.room.turn(self)  # all streams may have got a message at once: read, it takes twice the memory
         raw, batch = read_batch(data)
         self._house.metrics.batches.inc()
         self._house.metrics.received_bytes.inc(len(raw))
         self.visit.heard_seconds = asyncio.get_running_loop().time()
-        wanted = batch.last_of_sweep or self._wants(batch.target.name)
+        wanted = batch.last_of_sweep or self._takes_in(batch)
         sweep = self._gathering.add(raw, batch, wanted=wanted)
         if wanted:
             self._held_bytes += len(raw)
@@ -159,13 +160,20 @@ class Session:
         # one who must go is not listened to: by a changed site its batches would look unwanted, and be acknowledged
         return data if isinstance(data, bytes) and not self._ended.done() else None
 
-    def _wants(self, target: str) -> bool:
-        if filesystem_of(self._house.site, self.visit.agent, target) is not None:
-            return True
-        if target not in self._ignored and len(self._ignored) < _IGNORED_MAX:
+    def _takes_in(self, batch: Batch) -> bool:
+        """Tell whether a read is of the site; what another agent reports is refused."""
+        if (filesystem := self._filesystem(batch.target.name)) is None:
+            return False
+        stay = StayKey(filesystem, batch.target.name, batch.mount.boot_id)
+        self._house.presence.bring(self.visit, stay, batch.mount.server)
+        return True
+
+    def _filesystem(self, target: str) -> str | None:
+        filesystem = filesystem_of(self._house.site, self.visit.agent, target)
+        if filesystem is None and target not in self._ignored and len(self._ignored) < _IGNORED_MAX:
             self._ignored.add(target)
             self._log.warning("target ignored: the site has no such file system with this server", target=target)
-        return False
+        return None if filesystem is None else filesystem.name
 
     def _note_targets(self, sweep: Sweep) -> None:
         """Remember what the agent sees, unless this was in its spool when it came: that may be long ago."""
@@ -176,9 +184,9 @@ class Session:
             self._report()
 
     def _report(self) -> None:
-        self._house.presence.report(self.visit, mounts(self._house.site, self.visit.agent, self._targets))
+        self._house.presence.report(self.visit, stays(self._house.site, self.visit.agent, self._targets))
         for one in self._targets:
-            self._wants(one.target.name)
+            self._filesystem(one.target.name)
 
     async def _deliver(self) -> None:
         """Hand over what has come, one delivery at a time: after one that failed no later one may become durable."""

@@ -73,8 +73,9 @@ def make(path: Path) -> None:
     """Make an empty ledger. It appears whole or not at all: an empty file can only be a damaged one."""
     if path.with_name(f"{path.name}-wal").exists():
         raise LedgerError(
-            f"{path} is missing, but {path.name}-wal, a part of it, is there: put the file back, or restore a backup"
-            f" (harvest-aggregator restore), or move {path.name}-wal away to start with an empty ledger"
+            f"{path} is missing, but {path.name}-wal, a part of it, is there: restore a backup (harvest-aggregator"
+            f" restore; again, if that was cut short), or put the file back (a restore keeps it, with its -wal, as"
+            f" {path.name}.replaced-DATE), or move {path.name}-wal away to start with an empty ledger"
         )
     new = path.with_name(f"{path.name}.new")
     for leftover in (new, *(new.with_name(f"{new.name}-{end}") for end in ("wal", "shm", "journal"))):
@@ -103,15 +104,18 @@ def make(path: Path) -> None:
 
 def rename_durably(new: Path, path: Path) -> None:
     """Put a file in its place, so that a power cut leaves the one or the other."""
-    for place in (new, None, path.parent):
-        if place is None:
-            new.rename(path)
-            continue
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    sync(new)
+    new.rename(path)
+    sync(path.parent)
+
+
+def sync(place: Path) -> None:
+    """Wait until a file's content, or a folder's names, would survive a power cut."""
+    handle = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def check_header(path: Path) -> None:

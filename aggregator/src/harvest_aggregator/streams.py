@@ -16,15 +16,16 @@ from harvest_aggregator.identity import Admission
 from harvest_aggregator.limits import HELD_BYTES, HELLO_SECONDS, STALL_SECONDS
 from harvest_aggregator.metrics import Metrics
 from harvest_aggregator.presence import Presence, Visit
-from harvest_aggregator.refusals import DeniedError, NonsenseError, RefusedError, ReplacedError
+from harvest_aggregator.refusals import DeniedError, NonsenseError, RefusedError, ReplacedError, not_ready
 from harvest_aggregator.requests import read_hello
 from harvest_aggregator.room import Room
 from harvest_aggregator.sessions import Context, House, Session
-from harvest_aggregator.welcomes import mounts
+from harvest_aggregator.welcomes import stays
 from harvest_pki.certificates import load_certificate
 from harvest_pki.errors import PkiError
 from harvest_pki.identities import identity_of
 from harvest_site.model import Site
+from harvest_site.views import servers_of
 
 _SERVICE: Final = DESCRIPTOR.services_by_name["HarvestService"].full_name
 
@@ -54,13 +55,18 @@ class Streams:
 
     @property
     def queued_sweeps(self) -> int:
-        """How many came that are not durable yet."""
-        return sum(session.queued_sweeps for session in self._sessions.values())
+        """How many came that are not durable yet; asked by other threads while streams come and go."""
+        return sum(session.queued_sweeps for session in tuple(self._sessions.values()))
 
-    async def change(self, site: Site, admission: Admission) -> None:
-        """Act on a changed site or changed CAs: cut the streams of those who may stay no more, tell the others."""
-        before, self._house.site, self._admission = self._house.site, site, admission
-        self.cut_refused()
+    def admit(self, admission: Admission) -> None:
+        """Act on a changed list of servers or changed CAs: cut the streams of those who would not be let in now."""
+        self._admission = admission
+        for session in self._sessions.values():
+            self._cut_if_refused(session)
+
+    async def change(self, site: Site) -> None:
+        """Go on with a changed site, which the keeper has, and tell agents what is different for them."""
+        before, self._house.site = self._house.site, site
         await asyncio.gather(*(_tell(session, before) for session in self._sessions.values()))
 
     def cut_expired(self) -> None:
@@ -70,11 +76,6 @@ class Streams:
             if session.certificate.not_valid_after_utc <= now:
                 self._cut_if_refused(session)
 
-    def cut_refused(self) -> None:
-        """Cut the streams of everybody who would not be let in now."""
-        for session in self._sessions.values():
-            self._cut_if_refused(session)
-
     def cut_all(self, reason: RefusedError) -> None:
         """Send everybody away."""
         for session in self._sessions.values():
@@ -83,6 +84,12 @@ class Streams:
     def _cut_if_refused(self, session: Session) -> None:
         if (why := self._admission.why_refused(session.certificate, self._now())) is not None:
             session.end(DeniedError(why))
+
+    def _check(self, certificate: x509.Certificate) -> None:
+        if (why := self._admission.why_refused(certificate, self._now())) is not None:
+            raise DeniedError(why)
+        if _name(certificate) not in servers_of(self._house.site):  # told that nothing is wanted, it would keep nothing
+            raise not_ready("the site that lists this server is not in use yet")
 
     async def _stream(self, _: object, context: Context) -> None:
         log = structlog.get_logger().bind(peer=context.peer())
@@ -105,11 +112,11 @@ class Streams:
             await context.abort(grpc.StatusCode.ABORTED, "another stream of this agent has begun")
 
     async def _serve(self, certificate: x509.Certificate, context: Context, log: FilteringBoundLogger) -> None:
-        if (why := self._admission.why_refused(certificate, self._now())) is not None:
-            raise DeniedError(why)
+        self._check(certificate)
         hello = await _hello(context)
         if hello.agent != _name(certificate):
             raise DeniedError(f"agent {hello.agent[:100]!a} came with the certificate of {_name(certificate)}")
+        self._check(certificate)  # the site may have changed while the Hello was waited for
         now_seconds = asyncio.get_running_loop().time()
         visit = Visit(
             agent=hello.agent,
@@ -117,7 +124,7 @@ class Streams:
             heard_seconds=now_seconds,
             period_seconds=self._house.site.spec.interval_seconds,
         )
-        before = self._house.presence.arrive(visit, mounts(self._house.site, visit.agent, hello.targets), now_seconds)
+        before = self._house.presence.arrive(visit, stays(self._house.site, visit.agent, hello.targets), now_seconds)
         if before is not None:
             self._sessions[before].end(ReplacedError())
         session = self._sessions[visit] = Session(self._house, visit, hello, certificate=certificate, context=context)

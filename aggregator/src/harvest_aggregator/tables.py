@@ -16,7 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Of these tables and of what their payloads mean. A ledger of another one is refused, never guessed at."""
 
 schema = MetaData()
@@ -57,11 +57,11 @@ snapshot = Table(
     schema,
     Column("filesystem", Text, nullable=False),
     Column("target", Text, nullable=False),
-    Column("server", Text, nullable=False),
     Column("boot_id", Text, nullable=False),
+    Column("server", Text, nullable=False),  # what it was called last
     Column("position", Integer, nullable=False),  # of the stay among those of its target
     Column("payload", LargeBinary, nullable=False),  # has a checksum of its own
-    PrimaryKeyConstraint("filesystem", "target", "server", "boot_id"),
+    PrimaryKeyConstraint("filesystem", "target", "boot_id"),
 )
 """A target's stay on one boot of a server: what all batches up to then came to."""
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 
+from harvest_aggregator.published import InDoubt
 from harvest_core.accounting.apply import Work
 from harvest_core.facts import Facts
 
@@ -18,8 +19,7 @@ class Tally:
     ambiguous_resets: int = 0
     ambiguous_bytes: int = 0
     unplaced_reads: int = 0
-    flagged: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    """Per job: how often, and how many bytes."""
+    flagged: dict[bytes, InDoubt] = field(default_factory=dict)
     incomplete: set[bytes] = field(default_factory=set)
 
     def add(self, facts: Facts, work: Work) -> bool:
@@ -30,8 +30,8 @@ class Tally:
         for doubt in work.ambiguities:
             job = doubt.mount.jobs[doubt.row]
             amount = int(doubt.amount[doubt.mount.in_bytes[: len(doubt.amount)], 1].sum())
-            resets, total = self.flagged.get(job, (0, 0))
-            self.flagged[job] = (resets + 1, total + amount)
+            this = InDoubt(resets=1, bytes=amount, samples=int(doubt.amount[:, 0].sum()))
+            self.flagged[job] = self.flagged.get(job, InDoubt()).plus(this)
             self.ambiguous_resets += 1
             self.ambiguous_bytes += amount
         return bool(work.ambiguities or work.incomplete_jobs)
@@ -39,7 +39,7 @@ class Tally:
     def dump(self) -> bytes:
         """Return it as bytes."""
         fields = asdict(self)
-        fields["flagged"] = {job.decode("latin-1"): both for job, both in self.flagged.items()}
+        fields["flagged"] = {job.decode("latin-1"): all_ for job, all_ in self.flagged.items()}
         fields["incomplete"] = sorted(job.decode("latin-1") for job in self.incomplete)
         return json.dumps(fields).encode()
 
@@ -47,6 +47,6 @@ class Tally:
     def load(cls, payload: bytes) -> "Tally":
         """Return what was dumped."""
         fields = json.loads(payload)
-        fields["flagged"] = {job.encode("latin-1"): tuple(both) for job, both in fields["flagged"].items()}
+        fields["flagged"] = {job.encode("latin-1"): InDoubt(*all_) for job, all_ in fields["flagged"].items()}
         fields["incomplete"] = {job.encode("latin-1") for job in fields["incomplete"]}
         return cls(**fields)

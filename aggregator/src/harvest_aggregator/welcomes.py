@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from harvest.v1.stream_pb2 import Ack, Incarnation, MountedTarget, WantedFilesystem, Welcome
-from harvest_aggregator.presence import MountKey
+from harvest_aggregator.presence import StayKey
 from harvest_site.model import Site
 from harvest_site.views import filesystem_of
 
@@ -33,15 +33,10 @@ def has_gap(incarnations: Sequence[Incarnation], durable: Mapping[bytes, int]) -
     return durable[speaking.id] < speaking.last_seq and durable[speaking.id] + 1 < speaking.first_seq
 
 
-def mounts(site: Site, agent: str, targets: Iterable[MountedTarget]) -> frozenset[MountKey]:
-    """Return the mounts among an agent's targets that belong to the site."""
+def stays(site: Site, agent: str, targets: Iterable[MountedTarget]) -> frozenset[StayKey]:
+    """Return the stays of those among an agent's targets that belong to the site."""
     return frozenset(
-        MountKey(
-            filesystem.name,
-            one.target.name,
-            one.mount.boot_id,
-            one.mount.instance if one.mount.HasField("instance") else None,
-        )
+        StayKey(filesystem.name, one.target.name, one.mount.boot_id)
         for one in targets
         if (filesystem := filesystem_of(site, agent, one.target.name)) is not None
     )

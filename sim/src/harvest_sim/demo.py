@@ -8,7 +8,7 @@ from random import Random
 from harvest_sim import workloads
 from harvest_sim.clock import NSECS
 from harvest_sim.disk import DiskFace, GatedEvent
-from harvest_sim.player import Player
+from harvest_sim.player import MayWork, Player
 from harvest_sim.settings import Settings
 from harvest_sim.site import Site
 from harvest_sim.versions import traits
@@ -49,8 +49,19 @@ def lone_targets(settings: Settings) -> list[tuple[str, str, bool]]:
     ]
 
 
-def build_player(settings: Settings, site: Site, rng: Random, *, seconds: float) -> Player:
-    """Return all workloads on every file system; times scale with the cleanup interval."""
+def build_player(
+    settings: Settings, site: Site, rng: Random, *, seconds: float, is_end_known: MayWork = lambda _target, _job: True
+) -> Player:
+    """Return all workloads on every file system; times scale with the cleanup interval.
+
+    Where all must be provable and nothing says when a record began, a job whose record is gone comes back when readers
+    know that it is gone: however slowly they read, they see that it began again.
+    """
+
+    def may_work(target: str, job_id: bytes) -> bool:
+        is_told = not settings.provable or traits(site.mounted(target).scope.version).has_start_time
+        return is_told or is_end_known(target, job_id)
+
     plays: list[Iterator[Operation]] = []
     first_id = itertools.count(1_000_000, 100_000)
     lone = {name: grows for name, _, grows in lone_targets(settings)}
@@ -80,7 +91,7 @@ def build_player(settings: Settings, site: Site, rng: Random, *, seconds: float)
         stage = Stage(rng=rng, osts=[target], mdts=[], nids=_NIDS, cleanup_seconds=settings.cleanup_seconds)
         play = workloads.ever_larger if grows else workloads.steady
         plays.append(play(stage, b"%d" % number, start=0.1, end=seconds, period=settings.cleanup_seconds / 2))
-    return Player(site, *plays)
+    return Player(site, *plays, may_work=may_work)
 
 
 def _tells_start(site: Site, target: str) -> bool:

@@ -14,6 +14,8 @@ from harvest_sim.site import Site
 
 # Stats files say when they were read (§1.5); on disk that is when they were written, at most this long ago.
 _STATS_PERIOD_NS = 1_000_000_000
+_ONCE_A_SWEEP = {"boot_id", "job_stats"}
+"""Whoever reads such a file again has begun another sweep; of a server without targets there is only the first."""
 _SCRAMBLE_SECONDS = 100 * 365 * 24 * 3600 // 2
 
 
@@ -24,6 +26,8 @@ class _Published:
     text: bytes
     showings: list[Showing]
     written_ns: int
+    valid_ns: int
+    """When the file would last have got the same text."""
     was_read: bool = False
 
     def shows(self, showings: list[Showing]) -> bool:
@@ -46,6 +50,8 @@ class _Sweep:
 
     paths: set[str] = field(default_factory=set)
     showings: list[Showing] = field(default_factory=list)
+    valid_ns: dict[str, int] = field(default_factory=dict)
+    """Until when the pictures were valid that it saw of each target."""
 
 
 class DiskFace:
@@ -69,6 +75,8 @@ class DiskFace:
         self._mounts: dict[str, int] = {}
         self._gated: list[GatedEvent] = []
         self._sweeps: defaultdict[str, _Sweep] = defaultdict(_Sweep)
+        self._known_ns: dict[str, int] = {}
+        """Up to when readers have safe which records each target has."""
         self._draft = root / ".draft"
         root.mkdir(parents=True, exist_ok=True)
 
@@ -108,9 +116,16 @@ class DiskFace:
         self.poll()
         self._site.truth.doubtful += self._sweeps.pop(server, _Sweep()).showings
 
+    def reader_lost_all(self, server: str, *, since_ns: int) -> None:
+        """Doubt all that the reader of a server saw since then: it died, and what it had not passed on is lost."""
+        self.reader_died(server)
+        self._site.truth.doubt(server, since_ns=since_ns)
+        for target in self._site.targets_on(server):
+            self._known_ns[target] = min(self._known_ns.get(target, 0), since_ns)
+
     def _was_read(self, published: _Published) -> None:
         server, path = published.key
-        if path.rpartition("/")[2] != "job_stats":
+        if path.rpartition("/")[2] not in _ONCE_A_SWEEP:
             for life, shown in published.showings:
                 life.show(shown)
             return
@@ -118,8 +133,10 @@ class DiskFace:
         if path in sweep.paths:
             for life, shown in sweep.showings:
                 life.show(shown)
+            self._known_ns |= sweep.valid_ns
             sweep = self._sweeps[server] = _Sweep()
         sweep.paths.add(path)
+        sweep.valid_ns[path.split("/")[-2]] = published.valid_ns
         sweep.showings += published.showings
 
     def request(self, event: GatedEvent) -> None:
@@ -136,6 +153,12 @@ class DiskFace:
                 for target in event.targets:
                     self._site.targets[target].is_frozen = False
                 event.perform()  # which may freeze again
+
+    def is_end_known(self, target: str, job_id: bytes) -> bool:
+        """Return whether readers have safe that a job has no record any more, if it had one and has none."""
+        mounted = self._site.targets[target].mounted
+        ended_ns = mounted.jobs.ended_ns.get(job_id) if mounted else None
+        return ended_ns is None or ended_ns < self._known_ns.get(target, 0)
 
     def close(self) -> None:
         """Stop watching; the tree stays."""
@@ -154,8 +177,11 @@ class DiskFace:
         if before is not None and before.shows(showings):
             is_new = text != before.text
             if not is_new or (file.says_time_of_read and now_ns - before.written_ns < _STATS_PERIOD_NS):
+                before.valid_ns = now_ns
                 return
-        self._write(key, _Published(key=key, file=file, text=text, showings=showings, written_ns=now_ns))
+        self._write(
+            key, _Published(key=key, file=file, text=text, showings=showings, written_ns=now_ns, valid_ns=now_ns)
+        )
 
     def _is_remounted(self, key: tuple[str, str]) -> bool:
         return any(

@@ -76,6 +76,8 @@ class JobStats:
         self.features = traits(scope.version)
         self.records: dict[bytes, Record] = {}
         """In the order of the file: by creation, or from 2.16.51 by last update (§2.4, §2.1)."""
+        self.ended_ns: dict[bytes, int] = {}
+        """When the last record ended of each job that has none now."""
         self.is_header_due = False
         """From 2.16.51: whether the next record shown to anybody gets the header (§1.6)."""
         self.is_gone = False
@@ -195,6 +197,7 @@ class JobStats:
         record = Record(life, place=self._next_place, started_ns=self._stamp())
         self._next_place += 1
         self.records[job_id] = record
+        self.ended_ns.pop(job_id, None)
         return record
 
     def _scan_if_due(self) -> None:
@@ -220,5 +223,6 @@ class JobStats:
         now_ns = self.time.now_ns
         for job_id in job_ids:
             self.records.pop(job_id).life.end(reason, now_ns)
+            self.ended_ns[job_id] = now_ns
         if job_ids:
             self.truth.events[reason.value] += len(job_ids)

@@ -40,7 +40,7 @@ class Live:
         self.site = build_site(settings, rng, epoch_seconds=world.epoch_seconds)
         self.face = DiskFace(self.site, root, rng)
         self.elapsed_seconds = 0.0
-        self._player = build_player(settings, self.site, rng, seconds=for_seconds)
+        self._player = build_player(settings, self.site, rng, seconds=for_seconds, is_end_known=self.face.is_end_known)
         self._admins = Admins(settings, self.site, self.face, rng)
         self._settings = settings
         self._world = world
@@ -55,8 +55,9 @@ class Live:
 
     @property
     def is_over(self) -> bool:
-        """Whether all was done and shown, or readers were waited for long enough."""
-        is_settled = self._player.is_done and not self.face.waiting_events and not self.site.truth.unshown()
+        """Whether all was done and shown that still can be, or readers were waited for long enough."""
+        is_shown = all(life.is_over for life in self.site.truth.unshown())
+        is_settled = self._player.is_done and not self.face.waiting_events and is_shown
         waited = self.elapsed_seconds - self._end_at
         return waited >= 0 and (is_settled or waited >= self._settings.linger_seconds)
 

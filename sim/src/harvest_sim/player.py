@@ -1,37 +1,40 @@
 """Plays operations on a site in virtual time."""
 
 import heapq
-from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from harvest_sim.site import Site
 from harvest_sim.workloads import Operation
 
+MayWork = Callable[[str, bytes], bool]
+"""Whether a job may do something on a target now."""
+
 
 class Player:
-    """The clients of a site: one whose target is away waits, and does its work when it is back."""
+    """The clients of a site: one whose target is away, or that may not work now, does its work later."""
 
-    def __init__(self, site: Site, *workloads: Iterator[Operation]) -> None:
+    def __init__(
+        self, site: Site, *workloads: Iterator[Operation], may_work: MayWork = lambda _target, _job: True
+    ) -> None:
         self._site = site
+        self._may_work = may_work
         self._operations = heapq.merge(*workloads, key=lambda operation: operation.at_ns)
         self._next = next(self._operations, None)
-        self._waiting: defaultdict[str, deque[Operation]] = defaultdict(deque)
+        self._waiting: list[Operation] = []
+        self._held: set[tuple[str, bytes]] = set()
+        """Who has operations that wait: the later ones wait behind them."""
 
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to do."""
-        return self._next is None and not any(self._waiting.values())
+        return self._next is None and not self._waiting
 
     def play_until(self, until_ns: int) -> None:
         """Do everything that is due, and move the site's time to ``until_ns``."""
         self._resume()
         while self._next is not None and self._next.at_ns <= until_ns:
-            operation = self._next
-            self._site.time.advance_to(operation.at_ns)
-            if self._site.is_ready(operation.target) and not self._waiting[operation.target]:
-                self._perform(operation)
-            else:
-                self._waiting[operation.target].append(operation)
+            self._site.time.advance_to(self._next.at_ns)
+            self._perform_or_wait(self._next)
             self._next = next(self._operations, None)
         self._site.time.advance_to(until_ns)
 
@@ -40,9 +43,17 @@ class Player:
         self._next = None
 
     def _resume(self) -> None:
-        for target, waiting in self._waiting.items():
-            while waiting and self._site.is_ready(target):
-                self._perform(waiting.popleft())
+        waiting, self._waiting, self._held = self._waiting, [], set()
+        for operation in waiting:
+            self._perform_or_wait(operation)
+
+    def _perform_or_wait(self, operation: Operation) -> None:
+        who = (operation.target, operation.job_id)
+        if self._site.is_ready(operation.target) and who not in self._held and self._may_work(*who):
+            self._perform(operation)
+        else:
+            self._waiting.append(operation)
+            self._held.add(who)
 
     def _perform(self, operation: Operation) -> None:
         target = self._site.mounted(operation.target)

@@ -27,7 +27,8 @@ class Settings:
     osts_per_oss: int = 2
     provable: bool = False
     """Whether every total can be told for certain: what leaves no trace without start_time happens only where there is
-    one. Also, some OSTs have one job each and no other: nothing but its own record tells what became of it."""
+    one, and elsewhere a record comes back only when readers know that it was gone, however seldom they read. Also, some
+    OSTs have one job each and no other: nothing but its own record tells what became of it."""
     cleanup_seconds: int = 4
     """job_cleanup_interval of every target."""
     event_seconds: float = 2.0

@@ -46,13 +46,20 @@ class Truth:
         self.events: Tally[str] = Tally()
         """How often each thing happened that an accounting must survive."""
         self.doubtful: list[Showing] = []
-        """What a reader saw that died before anybody could know whether it had it safe."""
+        """What a reader saw that died before anybody could know whether it had it safe, or passed it on."""
 
     def born(self, *, subject: Subject, scope: Scope, key: bytes, ops: tuple[Op, ...], created_ns: int) -> Life:
         """Return a new life."""
         life = Life(number=len(self.lives), subject=subject, scope=scope, key=key, ops=ops, created_ns=created_ns)
         self.lives.append(life)
         return life
+
+    def doubt(self, server: str, *, since_ns: int) -> None:
+        """Take back what was shown of a server's jobs since then: nobody knows who still has it."""
+        for life in self.select():
+            if life.scope.server == server:
+                self.doubtful += [(life, shown) for shown in life.shown if shown.at_ns >= since_ns]
+                life.shown = [shown for shown in life.shown if shown.at_ns < since_ns]
 
     def select(
         self,

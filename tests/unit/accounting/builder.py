@@ -46,6 +46,7 @@ class Target:
         self.instance = instance
         self.period_seconds = period_seconds
         self.aggregator = aggregator or Aggregator()
+        self.host = server
         self.boots = 0
         self.booted_at = -1000.0
         self.clock_step_seconds = 0.0
@@ -62,6 +63,11 @@ class Target:
         self.seq = 0
         self.codes = Codes()
         self._follow()
+
+    def rename_agent(self, name: str) -> None:
+        """Start the agent again under another name, on the same server."""
+        self.server = name
+        self.restart_agent()
 
     def _follow(self) -> None:
         self.scanner = JobScanner(Pure(), bytearray(1 << 16), self.codes)
@@ -117,7 +123,7 @@ class Target:
             period_seconds=self.period_seconds,
             kind=OST if self.kind is Kind.OST else MDT,
             target=self.name,
-            mount=Mount(server=self.server, boot_id=f"boot {self.boots}", instance=self.instance),
+            mount=Mount(server=self.server, boot_id=f"{self.host} boot {self.boots}", instance=self.instance),
             complete=True,
             read_at=round((EPOCH_SECONDS + tick + self.clock_step_seconds) * NSECS),
             uptime=round((tick - self.booted_at) * NSECS),

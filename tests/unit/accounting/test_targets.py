@@ -12,7 +12,7 @@ from unit.accounting.builder import Target
 from unit.accounting.printed import job
 
 
-def test_facts_go_to_the_stay_of_their_server_and_boot() -> None:
+def test_facts_go_to_the_stay_of_their_boot() -> None:
     target = Target()
     target.read(20, job("a", 1, 1, 10))
     target.reboot(30)
@@ -20,7 +20,7 @@ def test_facts_go_to_the_stay_of_their_server_and_boot() -> None:
     target.on("oss2").read(60, job("a", 1, 1, 55))
 
     [account] = target.aggregator.accounts.values()
-    assert list(account.stays) == [("oss1", "boot 0"), ("oss1", "boot 1"), ("oss2", "boot 0")]
+    assert list(account.stays) == ["oss1 boot 0", "oss1 boot 1", "oss2 boot 0"]
 
 
 def test_between_two_stays_nobody_saw_what_was_done_and_who_was_there_is_incomplete() -> None:
@@ -163,3 +163,62 @@ def test_an_earlier_incarnation_is_refused_once_a_later_one_was_applied() -> Non
 
     with pytest.raises(OutOfOrderError):
         target.aggregator.take(late)
+
+
+@pytest.mark.parametrize(("version", "instance"), [("2.15.8", 1), ("2.12.9", 1), ("2.5.0", None)])
+def test_an_agent_that_comes_under_another_name_counts_nothing_twice(version: str, instance: int | None) -> None:
+    target = Target(version, instance=instance)
+    target.read(20, job("a", 5, 500, 10, start=5), job("b", 1, 7, 12, start=6))
+    target.rename_agent("oss1.example")
+
+    work = target.read(40, job("a", 6, 600, 30, start=5), job("b", 1, 7, 12, start=6))
+
+    assert (target.total("a"), target.total("b")) == ((6, 600), (1, 7))
+    assert (work.unseen_seconds, work.incomplete_jobs, target.flags) == (0, [], [])
+
+
+def test_a_spool_that_is_sent_again_under_another_name_counts_nothing_twice() -> None:
+    target = Target()
+    target.hold(20, job("a", 5, 500, 10))
+    target.hold(40, job("a", 6, 600, 30))
+    sent = list(target.spool)
+    target.deliver()
+    target.rename_agent("oss1.example")
+    target.read(60, job("a", 7, 700, 50))
+
+    for sweep in sent:
+        assert target.aggregator.take(sweep).mount is None
+
+    assert target.total("a") == (7, 700)
+
+
+@pytest.mark.parametrize("remounted", [False, True])
+def test_what_somebody_else_read_before_what_is_known_of_a_boot_cannot_be_placed(remounted: bool) -> None:  # noqa: FBT001 a table's cell
+    """Lower counters would look like another life, and another instance like another mount."""
+    target = Target()
+    target.read(20, job("a", 1, 100, 10))
+    target.restart_agent()
+    target.hold(40, job("a", 5, 500, 30))
+    [late] = target.spool
+    target.spool = []
+    if remounted:
+        target.remount()
+    target.rename_agent("oss1.example")
+    target.read(60, job("a", 6, 600, 50))
+    before = target.total("a")
+
+    with pytest.raises(OutOfOrderError, match="earlier"):
+        target.aggregator.take(late)
+
+    assert target.total("a") == before
+
+
+def test_a_clock_that_was_set_back_makes_nothing_earlier() -> None:
+    target = Target()
+    target.read(4000, job("a", 1, 100, 3990))
+    target.clock_step_seconds = -3600
+    target.rename_agent("oss1.example")
+
+    target.read(4020, job("a", 6, 600, 410))
+
+    assert target.total("a") == (6, 600)

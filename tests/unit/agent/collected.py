@@ -72,7 +72,7 @@ class Server:
         found = []
         while (sweep := self.bench.shelf.sweep_after(sent)) is not None:
             sent[sweep.incarnation] = sweep.seq
-            found += [StreamRequest.FromString(each.payload).batch for each in sweep.records]
+            found += [StreamRequest.FromString(each.payload).batch for each in sweep.records()]
         return found
 
     def facts(self) -> list[Facts]:

@@ -1,6 +1,8 @@
 """Spools in a test's folder, with clocks that stand still and sweeps made in a line."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +21,8 @@ class Disk:
 
     free_bytes: int = 1 << 40
     syncs: int = 0
+    keeps_names: bool = True
+    """Whether what happens to names in a folder can be made durable."""
 
     def write(self, handle: int, data: bytes) -> int:
         taken = min(len(data), self.free_bytes)
@@ -29,6 +33,30 @@ class Disk:
 
     def sync(self, _handle: int) -> None:
         self.syncs += 1
+
+    def sync_folder(self, _handle: int) -> None:
+        if not self.keeps_names:
+            raise OSError(5, "Input/output error")
+
+
+@contextmanager
+def unreadable(path: Path) -> Iterator[None]:
+    """Let a file be there and not to be opened, by root neither."""
+    kept = path.rename(path.with_suffix(".kept"))
+    path.symlink_to(path.name)
+    try:
+        yield
+    finally:
+        kept.replace(path)
+
+
+def open_files(folder: Path) -> list[Path]:
+    """Return the segments that this process has open."""
+    found = []
+    for handle in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one by which we look
+            found.append(handle.readlink())
+    return [path for path in found if path.parent == folder]
 
 
 @dataclass
@@ -45,7 +73,9 @@ class Bench:
         self.open()
 
     def open(self) -> None:
-        self.shelf = Shelf(str(self.folder), self.uplinks, elapsed_seconds=lambda: self.now_seconds)
+        self.shelf = Shelf(
+            str(self.folder), self.uplinks, elapsed_seconds=lambda: self.now_seconds, sync=self.disk.sync_folder
+        )
         self.spool = Spool(
             self.shelf,
             max_bytes=self.max_bytes,
@@ -79,7 +109,7 @@ class Bench:
         while (sweep := self.shelf.sweep_after(sent)) is not None:
             sent[sweep.incarnation] = sweep.seq
             try:
-                records = list(sweep.records)
+                records = list(sweep.records())
             except DamagedError as error:
                 self.shelf.damaged(sweep.incarnation, sweep.seq, str(error))
                 continue

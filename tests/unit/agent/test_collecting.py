@@ -146,6 +146,42 @@ def test_after_a_lost_sweep_another_incarnation_begins_and_totals_stay_exact(tmp
     assert server.ends()[-1].end.health.lost_sweeps == 2
 
 
+def test_a_disk_that_stays_full_costs_one_incarnation_not_one_per_tick(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    server.sweep(a=1, b=1)
+    server.bench.disk.free_bytes = 10
+    incarnations = set()
+    for count in range(2, 30):
+        assert not server.sweep(a=count, b=1, c=1).is_kept
+        incarnations.add(server.collector.incarnation)
+    assert len(incarnations) == 2
+    assert server.restarts == ["restarted"]
+    assert [mounted.target.name for mounted in server.collector.targets] == ["fs-OST0000"]
+
+    server.bench.disk.free_bytes = 1 << 40
+    assert server.sweep(a=30, b=1, c=2).is_kept
+    assert server.sweep(a=31, b=1, c=2).is_kept
+
+    assert server.restarts == ["restarted"]
+    assert [(facts.seq, facts.order_is_full) for facts in server.facts()] == [(1, True), (1, True), (2, False)]
+    assert server.totals() == {b"a": 31, b"b": 1, b"c": 2}
+    assert server.ends()[-1].end.health.lost_sweeps == 28
+
+
+def test_a_sweep_that_is_refused_unread_leaves_the_incarnation_as_it_is(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    server.sweep(a=1, b=1)
+    server.bench.spool.room.max_bytes = 1
+    assert not server.sweep(a=2, b=1).is_kept
+    server.bench.spool.room.max_bytes = server.max_bytes
+    assert server.sweep(a=3, b=1).is_kept
+
+    assert server.restarts == []
+    assert [(facts.seq, facts.order_is_full) for facts in server.facts()] == [(1, True), (2, False)]
+    assert server.totals() == {b"a": 3, b"b": 1}
+    assert server.ends()[-1].end.health.lost_sweeps == 1
+
+
 def test_names_that_are_no_targets_are_told_and_not_read(tmp_path: Path) -> None:
     server = Server(tmp_path)
     put(server.root, "proc/fs/lustre/obdfilter/oddity/job_stats", job_stats(record("1")))

@@ -8,8 +8,8 @@ import pytest
 
 from harvest.v1.stream_pb2 import Hello, MountedTarget, StreamRequest, StreamResponse
 from harvest_agent.conversations import Conversation, RefusedError
-from harvest_agent.segments import DamagedError, Record
-from unit.agent.spooling import HERE, A, B, Bench
+from harvest_agent.segments import DamagedError, Record, UnreadableError
+from unit.agent.spooling import HERE, A, B, Bench, open_files, unreadable
 
 
 def mounted(name: str) -> MountedTarget:
@@ -222,6 +222,42 @@ def test_a_damaged_sweep_ends_the_stream_and_what_builds_on_it_is_left_out(talk:
     talk.begin()
     talk.welcome("fs", A=1)
     assert talk.sent() == []
+
+
+def test_a_sweep_that_cannot_be_read_now_is_sent_whole_later_and_nothing_overtakes_it(talk: Talk) -> None:
+    talk.spool(1, 2)
+    talk.spool(1, incarnation=B)
+    talk.begin()
+    talk.welcome("fs", A=1)
+    with unreadable(talk.bench.files()[0]), pytest.raises(UnreadableError, match=r"000000000001\.spool"):
+        talk.sent()
+    talk.begin()
+    talk.welcome("fs", A=1)
+    assert talk.sent() == ["A2 fs", "A2", "B1 fs", "B1"]
+    assert talk.bench.shelf.damaged_segments == 0
+    assert talk.speaker.reasons == []
+
+
+def test_no_file_stays_open_behind_a_stream_that_ends_early(talk: Talk) -> None:
+    talk.spool(1, 2)
+    talk.bench.spool.close()
+    talk.begin()
+    talk.welcome("fs")
+    talk.conversation.next()
+    assert len(open_files(talk.bench.folder)) == 1
+    talk.conversation.close()
+    assert open_files(talk.bench.folder) == []
+
+
+def test_no_file_stays_open_of_what_cannot_be_sent(talk: Talk) -> None:
+    talk.spool(2, 3)
+    talk.begin()
+    talk.spool(1, incarnation=B)
+    talk.welcome("fs")
+    for _ in range(3):
+        assert talk.sent() == []
+    talk.bench.spool.close()
+    assert open_files(talk.bench.folder) == []
 
 
 def test_a_full_picture_is_given_by_another_incarnation_once(talk: Talk) -> None:

@@ -32,10 +32,11 @@ def test_sweeps_are_read_in_order_and_from_where_a_reader_is(tmp_path: Path) -> 
 
     found = bench.shelf.sweep_after({A: 1})
     assert found is not None
-    assert (found.incarnation, found.seq, [record.payload for record in found.records]) == (A, 2, [b"2", b"end"])
+    assert (found.incarnation, found.seq, [record.payload for record in found.records()]) == (A, 2, [b"2", b"end"])
     found = bench.shelf.sweep_after({A: 2})
     assert found is not None
     assert (found.incarnation, found.seq) == (B, 1)
+    found.close()
     assert bench.shelf.sweep_after({A: 2, B: 1}) is None
 
 
@@ -68,7 +69,7 @@ def test_a_read_can_be_taken_back(tmp_path: Path) -> None:
 
     found = bench.shelf.sweep_after({})
     assert found is not None
-    assert [record.payload for record in found.records] == [b"stays", b"end"]
+    assert [record.payload for record in found.records()] == [b"stays", b"end"]
 
 
 def test_a_torn_tail_is_cut_at_the_last_whole_sweep_wherever_it_was_torn(tmp_path: Path) -> None:
@@ -192,6 +193,14 @@ def test_a_sweep_that_does_not_fit_is_lost_and_counted_and_what_is_there_stays(t
 
     bench.shelf.acknowledge(HERE, A, 10)
     assert not bench.is_lost(1, LARGE, incarnation=B)
+
+
+def test_after_a_sweep_that_never_fits_smaller_ones_are_kept_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    assert bench.is_lost(1, bytes(MAX_BYTES))
+
+    lost = [seq for seq in range(2, 9) if bench.is_lost(seq, LARGE)]
+    assert lost == [2], "refused unread, as it would not have fitted either"
 
 
 def test_a_full_disk_loses_the_sweep_and_nothing_else(tmp_path: Path) -> None:

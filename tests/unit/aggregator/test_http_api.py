@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harvest_aggregator.published import Published
+from harvest_aggregator.published import InDoubt, Published
 from harvest_core.accounting.mounts import NEVER
 from unit.aggregator.publishing import BUSY, CREATE, PLACED, READ, TICK, WRITE, client, published
 
@@ -32,6 +32,7 @@ def test_a_job_is_shown_with_all_that_it_did_and_does() -> None:
         "complete": True,
         "ambiguous_resets": 0,
         "ambiguous_bytes": 0,
+        "ambiguous_samples": 0,
         "last_tick_seconds": TICK,
         "filesystems": {
             "home": {
@@ -176,12 +177,13 @@ def test_every_id_can_be_asked_for_and_comes_back(job: bytes) -> None:
 def test_what_is_doubtful_about_a_job_is_said() -> None:
     source = published(
         {("home", "OST"): {b"1": {READ: (1, 1)}}, ("scratch", "OST"): {b"1": {READ: (1, 1)}, b"2": {READ: (1, 1)}}},
-        flagged={("home", b"1"): (2, 700), ("scratch", b"1"): (1, 40)},
+        flagged={("home", b"1"): InDoubt(2, 700, 5), ("scratch", b"1"): InDoubt(1, 40, 6)},
         incomplete=frozenset({("scratch", b"2")}),
     )
     first, second = (client(source).get(f"/api/v1/jobs/-/{job}").json() for job in "12")
-    assert (first["ambiguous_resets"], first["ambiguous_bytes"], first["complete"]) == (3, 740, True)
-    assert (second["ambiguous_resets"], second["ambiguous_bytes"], second["complete"]) == (0, 0, False)
+    said = ("ambiguous_resets", "ambiguous_bytes", "ambiguous_samples", "complete")
+    assert [first[name] for name in said] == [3, 740, 11, True]
+    assert [second[name] for name in said] == [0, 0, 0, False]
 
 
 def test_an_operation_counted_in_two_units_is_one() -> None:

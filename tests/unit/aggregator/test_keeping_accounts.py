@@ -10,6 +10,7 @@ from harvest_aggregator.accounts import Accounts
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.ledger import Ledger
+from harvest_aggregator.published import InDoubt
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.sweeps import ClosedSweep, Place
 from harvest_site.loading import load
@@ -277,6 +278,35 @@ def test_a_target_is_not_left_to_a_server_whose_clock_is_far_ahead(path: Path) -
     house.ledger.close()
 
 
+def test_a_server_that_comes_under_another_name_counts_nothing_twice_also_after_a_restart(path: Path) -> None:
+    house, agent = House(path), Writer()
+    assert written(house.take(agent.sweep({b"7": 5}))) == 5
+    house.accounts.fold_all()
+    renamed = Writer(name="oss2", incarnation=b"incarnation-no-2", seq=1)
+    assert written(house.take(renamed.sweep({b"7": 6}))) == 6
+    house.accounts.fold_all()
+    house.ledger.close()
+
+    again = House(path)
+
+    (status,) = again.accounts.statuses(renamed.tick)
+    assert (status.server, status.unseen_seconds, status.unplaced_reads) == ("oss2", 0, 0)
+    assert written(again.take(renamed.sweep({b"7": 7}))) == 7
+    again.ledger.close()
+
+
+def test_a_spool_that_comes_again_under_another_name_counts_nothing_twice(path: Path) -> None:
+    house, agent = House(path), Writer()
+    sent = [agent.sweep({b"7": count}) for count in (5, 6)]
+    house.take(*sent)
+
+    house.take(*(replace(delivery, agent="oss2") for delivery in sent))
+
+    assert written(house.take(agent.sweep({b"7": 7}))) == 7
+    assert house.accounts.statuses(agent.tick)[0].unplaced_reads == 0
+    house.ledger.close()
+
+
 def test_what_was_published_before_a_restart_is_not_published_again(path: Path) -> None:
     house, agent, late = House(path), Writer(), Writer(name="oss2", targets=("home-OST0009",))
     house.take(agent.sweep({b"7": 1}))
@@ -287,6 +317,20 @@ def test_what_was_published_before_a_restart_is_not_published_again(path: Path) 
 
     assert again.take(late.sweep({b"7": 1})) is None
     assert written(again.take(agent.sweep({b"7": 2}), late.sweep({b"7": 2}))) == 4
+    again.ledger.close()
+
+
+def test_what_could_not_be_known_is_flagged_with_its_amount_and_survives(path: Path) -> None:
+    house, agent = House(path), Writer(targets=("home-OST0000", "home-OST0001"), start_seconds=0)
+    for written in (3, 5, 9):  # idle each time long enough to have been evicted
+        house.take(agent.sweep({b"7": written}, tick=START + 1000 * written))
+    flagged = {("home", b"7"): InDoubt(resets=4, bytes=2 * (3 + 5) * MIB, samples=2 * (3 + 5))}
+    assert house.accounts.marks()[0] == flagged
+    house.accounts.fold_all()
+    house.ledger.close()
+
+    again = House(path)
+    assert again.accounts.marks()[0] == flagged
     again.ledger.close()
 
 

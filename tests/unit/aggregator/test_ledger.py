@@ -51,8 +51,8 @@ def test_a_batch_that_comes_again_is_kept_once(path: Path) -> None:
 def test_a_fold_replaces_the_batches_of_its_targets_alone(path: Path) -> None:
     ledger = opened(path)
     ledger.accept([line(1), line(1, target="home-OST0001")], {STREAM: 1}, arrived_seconds=5.0)
-    old = StoredStay("home-OST0000", "oss1", "boot-1", 0, b"first")
-    new = StoredStay("home-OST0000", "oss2", "boot-2", 1, b"second")
+    old = StoredStay("home-OST0000", "boot-1", "oss1", 0, b"first")
+    new = StoredStay("home-OST0000", "boot-2", "oss2", 1, b"second")
     ledger.fold([Fold(filesystem="home", target="home-OST0000", stays=[new, old], tally=b"{}")])
     ledger.fold([Fold(filesystem="home", target="home-OST0000", stays=[new._replace(payload=b"third")], tally=b"{1}")])
 

@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
     for seq in range(1, 30):
         line = Line("home", "home-OST0000", *STREAM, seq, 0, b"%d: what was read" % seq * 5000)
         ledger.accept([line], {STREAM: seq}, arrived_seconds=5.0)
-    stay = StoredStay("home-OST0001", "oss1", "boot-1", 0, b"a snapshot")
+    stay = StoredStay("home-OST0001", "boot-1", "oss1", 0, b"a snapshot")
     ledger.fold([Fold(filesystem="home", target="home-OST0001", stays=[stay], tally=b"a tally")])
     ledger.close()
     return path
@@ -93,8 +93,8 @@ def test_a_database_of_somebody_else(path: Path) -> None:
 
 def test_one_of_a_newer_version(path: Path) -> None:
     with closing(sqlite3.connect(path)) as other:
-        other.execute("PRAGMA user_version = 2")
-    refused(path, "has version 2, and this aggregator reads version 1: run the aggregator that wrote it")
+        other.execute("PRAGMA user_version = 3")
+    refused(path, "has version 3, and this aggregator reads version 2: run the aggregator that wrote it")
 
 
 def test_one_of_which_only_the_wal_is_left(path: Path) -> None:

@@ -164,3 +164,87 @@ def test_a_reader_that_died_had_nothing_of_its_last_sweep(opened: Opened, tmp_pa
     (tmp_path / JOB_STATS).read_bytes()
     face.poll()
     assert site.truth.unshown() == []
+
+
+def test_a_reader_has_its_sweep_safe_when_it_begins_the_next_also_where_all_targets_are_gone(
+    opened: Opened, tmp_path: Path
+) -> None:
+    site = partners("2.12.9")
+    boot_id = tmp_path / "oss1/proc/sys/kernel/random/boot_id"
+    site.mounted(OST).do(b"1", "punch")
+    face = opened(site)
+    boot_id.read_bytes()
+    (tmp_path / JOB_STATS).read_bytes()
+    face.poll()
+    site.fail_over(OST, "oss2")
+    face.publish()
+    assert len(site.truth.unshown()) == 1
+    boot_id.read_bytes()
+    face.poll()
+    assert site.truth.unshown() == []
+
+
+def test_the_end_of_a_record_is_known_once_readers_have_safe_that_it_is_gone(opened: Opened, tmp_path: Path) -> None:
+    site, target = lone_target("2.12.9")
+    target.do(b"1", "punch")
+    face = opened(site)
+    for _ in range(2):
+        (tmp_path / JOB_STATS).read_bytes()
+        face.poll()
+    assert face.is_end_known(OST, b"1"), "it has not ended"
+    site.clear(OST)
+    assert not face.is_end_known(OST, b"1"), "the file still shows it"
+    site.advance(1)
+    face.publish()
+    (tmp_path / JOB_STATS).read_bytes()
+    face.poll()
+    assert not face.is_end_known(OST, b"1"), "nobody has it safe yet"
+    (tmp_path / JOB_STATS).read_bytes()
+    face.poll()
+    assert face.is_end_known(OST, b"1")
+
+
+def test_the_end_of_a_record_that_no_file_ever_showed_gets_known_too(opened: Opened, tmp_path: Path) -> None:
+    site, target = lone_target("2.12.9")
+    face = opened(site)
+    target.do(b"1", "punch")
+    site.clear(OST)
+    site.advance(1)
+    face.publish()
+    for _ in range(2):
+        (tmp_path / JOB_STATS).read_bytes()
+        face.poll()
+    assert face.is_end_known(OST, b"1")
+
+
+def test_a_reader_that_lost_all_had_nothing_since_then_and_what_is_there_is_shown_again(
+    opened: Opened, tmp_path: Path
+) -> None:
+    site, target = lone_target("2.12.9")
+    face = opened(site)
+    target.do(b"1", "punch")
+    target.do(b"2", "punch")
+    face.publish()
+    for _ in range(2):
+        (tmp_path / JOB_STATS).read_bytes()
+        face.poll()
+    site.advance(1)
+    since_ns = site.now_ns
+    for job in (b"1", b"2"):
+        target.do(job, "punch")
+    face.publish()
+    for _ in range(2):
+        (tmp_path / JOB_STATS).read_bytes()
+        face.poll()
+    site.clear(OST, b"1")
+    face.publish()
+    assert site.truth.unshown() == []
+
+    face.reader_lost_all("oss1", since_ns=since_ns)
+    face.publish()
+    for _ in range(2):
+        (tmp_path / JOB_STATS).read_bytes()
+        face.poll()
+
+    assert [(life.key, life.shown[-1].values[0][1]) for life in site.truth.unshown()] == [(b"1", 1)]
+    assert [{*amounts} for lives in site.truth.possible().values() for amounts in lives] == [{(1, 0)}]

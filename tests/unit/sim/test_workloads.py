@@ -88,6 +88,21 @@ def test_a_frozen_target_keeps_clients_waiting() -> None:
     assert list(site.truth.select()) == []
 
 
+def test_a_job_that_may_not_work_keeps_its_order_and_holds_up_nobody_else() -> None:
+    site = partners("2.12.9")
+    held = {b"1"}
+    plan = [Operation(at, OST, job, "write", size, 5, 1, "1@tcp") for at, job, size in ((1, b"1", 7), (2, b"2", 8))]
+    player = Player(
+        site, iter([*plan, plan[0]._replace(at_ns=3, size_bytes=9)]), may_work=lambda _, job: job not in held
+    )
+    player.play_until(10**9)
+    assert [life.key for life in site.truth.select()] == [b"2"]
+    held.clear()
+    player.play_until(2 * 10**9)
+    assert player.is_done
+    assert [work.total for life in site.truth.select(key=b"1") for work in life.journal] == [7, 9]
+
+
 def test_operations_that_a_version_does_not_count_leave_no_trace() -> None:
     site = partners("2.12.9")
     player = Player(site, iter([Operation(1, OST, b"1", "prealloc", 0, 5, 1, "1@tcp")]))

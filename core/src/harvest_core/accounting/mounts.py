@@ -76,7 +76,8 @@ class MountState:
         self.unplaced = np.zeros(_FIRST_ROOM, np.bool_)
         """A read that was cut short showed it since the last whole one: it may have been re-created before that."""
         self.clock_back = 0
-        self._clock: tuple[int, int] | None = None
+        self.clock: tuple[int, int] | None = None
+        """The server's wall clock and uptime at the last read, in nanoseconds."""
         self.order: Integers = np.zeros(0, np.int64)
         """Rows in file order, as of the last whole read."""
         self.next_stamp = 0
@@ -226,8 +227,8 @@ class MountState:
         Ticks are the server's own: those of the past are moved along with a clock that was set, so that the time
         since then stays true, or a second too long.
         """
-        if self._clock is not None:
-            stepped = (wall - self._clock[0]) - (uptime - self._clock[1])
+        if self.clock is not None:
+            stepped = (wall - self.clock[0]) - (uptime - self.clock[1])
             self.clock_back += max(-stepped, 0)
             if abs(stepped) >= NSECS:
                 for ticks in (self.seen_tick, self.value_tick):
@@ -235,7 +236,7 @@ class MountState:
                 self.first_tick += stepped // NSECS
                 self.last_tick += stepped // NSECS
                 self.whole_tick += stepped // NSECS if self.whole_tick != NEVER else 0
-        self._clock = (wall, uptime)
+        self.clock = (wall, uptime)
 
     def end_life(self, row: int) -> None:
         """Add a row's present life to its earlier ones; what comes next starts from zero."""

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from harvest_core.accounting.apply import Stay, Work, apply
+from harvest_core.accounting.apply import OutOfOrderError, Stay, Work, apply
 from harvest_core.accounting.mounts import NEVER, Integers, MountState
 from harvest_core.facts import Facts
 
-StayKey = tuple[str, str]
-"""(server, boot id)."""
+StayKey = str
+"""The boot id of a server's kernel, which no two share; what the server is called may change while it is up."""
 
 
 class TargetAccount:
@@ -27,8 +27,9 @@ class TargetAccount:
 
     def apply(self, facts: Facts) -> Work:
         """Take in one read, as ``apply`` does, of whichever stay."""
-        key = (facts.mount.server, facts.mount.boot_id)
+        key = facts.mount.boot_id
         stay = self.stays.get(key, Stay())
+        _refuse_earlier(stay, facts)
         orders = {id(mount): mount.order for _, mount in stay.mounts}
         whole = {id(mount) for _, mount in stay.mounts if mount.whole_tick != NEVER}
         unread_seconds = self._unread_seconds()
@@ -68,6 +69,18 @@ class TargetAccount:
             unread += max(mount.first_tick - until, 1)
             until = max(until, _last_tick(mount))
         return unread
+
+
+def _refuse_earlier(stay: Stay, facts: Facts) -> None:
+    """Refuse what an incarnation unknown so far read before what is known: of one kernel, facts come in order.
+
+    An agent sends its own in order. These are from another one's spool: its lower counters would look like another
+    life. How long a server is up tells, whatever happens to its clock.
+    """
+    if stay.mounts and facts.incarnation not in stay.applied:
+        clock = stay.mounts[-1][1].clock
+        if clock is not None and facts.uptime < clock[1]:
+            raise OutOfOrderError("it was read earlier than what is known of this boot of the server")
 
 
 def _last_tick(mount: MountState) -> int:

@@ -13,6 +13,7 @@ from harvest_core.wire import WireError
 __all__ = ["WireError", "joined", "read"]
 
 _TYPES: Final = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
+_NOTHING: Final = np.zeros(0, np.int64)
 _SLOTS: Final = 1 << 24
 """More records than any target has; a bound on what a message can make us hold."""
 _CODES: Final = 1 << 16
@@ -46,7 +47,7 @@ def joined(parts: Sequence[Facts]) -> Facts:
 def _unpack(column: Any) -> Integers:  # noqa: ANN401
     data, width = column.data, column.width  # the message makes a copy each time that it is asked
     if not data:
-        return np.zeros(0, np.int64)
+        return _NOTHING
     kind = _TYPES.get(width)
     if kind is None or len(data) % width:
         raise WireError(f"a column of {len(data)} bytes has no numbers of {width}")
@@ -98,16 +99,17 @@ def _check_moved(moved: Moved) -> None:
 
 def _check_counters_once(moved: Moved) -> None:
     """Refuse a counter twice in one record; mostly they come in the order of their codes."""
-    falls = np.flatnonzero(moved.code[1:] <= moved.code[:-1]) + 1
+    rises = moved.code[1:] > moved.code[:-1]
     ends = np.cumsum(moved.rows)
-    if len(falls) and not np.isin(falls, ends).all():
+    rises[ends[(ends > 0) & (ends < len(moved.code))] - 1] = True  # from one record to the next they may fall
+    if not rises.all():
         of_record = np.repeat(np.arange(len(moved.rows)), moved.rows) * _CODES + moved.code
         if len(np.unique(of_record)) != len(of_record):
             raise WireError("a record has a counter twice")
 
 
 def _check_bound(name: str, numbers: Integers, bound: int) -> None:
-    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < bound:
+    if len(numbers) and numbers.view(np.uint64).max() >= bound:  # one that is negative is larger than any bound
         raise WireError(f"{name} points outside")
 
 

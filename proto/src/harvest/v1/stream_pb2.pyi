@@ -258,8 +258,9 @@ class Mount(_message.Message):
     instance: _builtins.int
     """Lustre's count of mounts, since 2.5.3"""
     server: _builtins.str
-    """where the instance cannot be read, server and boot id name the mount"""
+    """its name then, for people: no mounts are told apart by it"""
     boot_id: _builtins.str
+    """of its kernel; where the instance cannot be read, this names the mount"""
     def __init__(
         self,
         *,
