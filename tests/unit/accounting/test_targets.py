@@ -63,6 +63,17 @@ def test_late_facts_of_a_former_stay_count_no_time_again_and_name_who_was_there_
     assert (second.unseen_seconds, second.incomplete_jobs) == (0, [])
 
 
+def test_late_facts_of_a_former_stay_name_who_was_there_also_where_its_clock_was_set_forward() -> None:
+    """By that clock it began after its partner did."""
+    target = Target()
+    target.read(20, job("a", 1, 1, 10))
+    target.booted_at += 300
+    target.hold(340, job("a", 1, 1, 10), job("b", 1, 1, 335))
+    target.on("oss2").read(60, job("c", 1, 1, 50))
+
+    assert b"b" in target.deliver()[-1].incomplete_jobs
+
+
 def test_time_that_late_facts_cover_is_taken_off_what_is_counted_next() -> None:
     target = Target()
     target.read(20, job("a", 1, 1, 10))

@@ -84,6 +84,8 @@ class MountState:
         self.last_seq: tuple[bytes, int] = (b"", 0)
         """The incarnation and seq of the last read."""
         self.first_tick = NEVER
+        self.moved_seconds = 0
+        """By how much ticks of the past were moved along with the clock."""
         self.last_tick = NEVER
         self.whole_tick = NEVER
         """The tick of the last whole read."""
@@ -234,6 +236,7 @@ class MountState:
                 for ticks in (self.seen_tick, self.value_tick):
                     ticks[ticks != NEVER] += stepped // NSECS
                 self.first_tick += stepped // NSECS
+                self.moved_seconds += stepped // NSECS
                 self.last_tick += stepped // NSECS
                 self.whole_tick += stepped // NSECS if self.whole_tick != NEVER else 0
         self.clock = (wall, uptime)

@@ -46,7 +46,7 @@ class TargetAccount:
                 incomplete |= _jobs(mount, mount.order)
             for mount in mounts[place : place + 2]:
                 incomplete |= _jobs(mount, _shown(mount))
-        if work.mount is not mounts[-1]:  # it is over: who is new in it may have worked until its end, too
+        if _may_be_over(work.mount, mounts):  # who is new in it may have worked until its end, too
             order = orders.get(id(work.mount), np.zeros(0, np.int64))
             incomplete |= _jobs(work.mount, np.setdiff1d(work.mount.order, order))
         work.incomplete_jobs = sorted(incomplete)
@@ -81,6 +81,12 @@ def _refuse_earlier(stay: Stay, facts: Facts) -> None:
         clock = stay.mounts[-1][1].clock
         if clock is not None and facts.uptime < clock[1]:
             raise OutOfOrderError("it was read earlier than what is known of this boot of the server")
+
+
+def _may_be_over(mount: MountState, mounts: list[MountState]) -> bool:
+    """Tell whether another mount began later: by the clocks as they are now, or as they were before they were set."""
+    last = max(mounts, key=lambda other: other.first_tick - other.moved_seconds)
+    return mount is not mounts[-1] or mount is not last
 
 
 def _last_tick(mount: MountState) -> int:
