@@ -20,6 +20,7 @@ check: ready ## lint, types, borders, unit tests; under a minute
 	@$(BIN)/pytest -q tests/unit tests/guards
 
 test: check ## everything; with HARVEST_CAPTURES also the captures of real servers
+	@tools/bootstrap.sh tests
 	@$(BIN)/pytest -q -s $(filter-out tests/unit tests/guards tests/bench tests/data tests/support tests/soak,$(wildcard tests/[a-z]*))
 
 soak: ready ## the long forms of the tests
@@ -28,8 +29,8 @@ soak: ready ## the long forms of the tests
 bench: ready ## what a sweep costs, beside telegraf and cat, in one run
 	@$(BIN)/python tests/bench/run.py
 
-campaign: ready ## N random histories of a simulated site against the accounting
-	@PYTHONPATH=tests $(BIN)/python -m campaign.runner $(N)
+campaign: ready ## N random histories of a simulated site against the accounting; CLIENTS=1: of its clients' counters
+	@PYTHONPATH=tests $(BIN)/python -m campaign.runner $(N) $(if $(CLIENTS),--clients)
 
 mutants: ready ## each mutant of the accounting must turn the test red that it names
 	@$(BIN)/python tools/mutants.py

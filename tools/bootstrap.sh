@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv with the pinned tools, and the agent's compiled scanner. Quiet when there is nothing to do.
 # System packages are asked for once on a person's machine; in CI and as root in a container they are just installed.
+# With `tests`: also the servers that tests start.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/uv.sh
@@ -13,6 +14,11 @@ missing=()
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 command -v git >/dev/null || missing+=(git)
 gcc -fsyntax-only -x c - <<<'#include <string.h>' 2>/dev/null || missing+=(gcc libc6-dev) # gcc alone has no headers
+if [ "${1:-}" = tests ]; then # servers that the tests talk to; only `make test` asks for them
+  PATH=$PATH:/usr/sbin
+  command -v gmond >/dev/null || missing+=(ganglia-monitor)
+  command -v gmetad >/dev/null || missing+=(gmetad)
+fi
 if [ ${#missing[@]} -gt 0 ]; then
   command -v apt-get >/dev/null || die "Please install: ${missing[*]} (this is not Debian, so it cannot be done for you)."
   as_root=()

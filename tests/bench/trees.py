@@ -4,9 +4,11 @@ Every operation of every job has counted something, which is the worst case for 
 bench's own and not the simulator's, so that figures of different years tell of the same input.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+FSNAME = "bench"
 OSTS = 8
 OPS = (
     *("read_bytes", "write_bytes", "read", "write", "getattr", "setattr", "punch", "sync"),
@@ -61,19 +63,48 @@ class JobTree:
                 file.writelines(_record(ost, job, moves) for job, moves in enumerate(self._moves))
 
 
-def client_tree(root: Path, clients: int) -> int:
-    """Make the stats files of as many clients' exports on each target; return the number of files."""
-    for ost, target in enumerate(_targets(root)):
-        for client in range(clients):
-            folder = target / "exports" / f"10.1.{client // 250}.{client % 250 + 1}@o2ib"
-            folder.mkdir(parents=True)
-            (folder / "stats").write_bytes(_client(ost, client))
-    return OSTS * clients
+class ClientTree:
+    """What an object server shows of as many clients on each target; the folders of all are made once."""
+
+    def __init__(self, root: Path, clients: int) -> None:
+        self._targets = list(_targets(root))
+        self._folders = [f"10.{nid >> 16}.{nid >> 8 & 255}.{nid & 255}@o2ib" for nid in range(clients)]
+        self._moves = self._target_moves = 0
+        self.clients = OSTS * clients
+        for ost, target in enumerate(self._targets):
+            (target / "job_stats").write_bytes(b"job_stats:\n")
+            (target / "instance").write_bytes(b"7\n")
+            (target / "exports").mkdir()
+            for client, nid in enumerate(self._folders):
+                folder = f"{target}/exports/{nid}"
+                os.mkdir(folder)  # noqa: PTH102 (as in _put)
+                _put(f"{folder}/uuid", b"5e1e8f6c-0b5d-4c3a-9d9f-%04x%08x\n" % (ost, client))
+        self._write()
+        self.move_targets()
+
+    def move(self) -> None:
+        """Let every client read and write on every target, which counts it, too."""
+        self._moves += 1
+        self._write()
+        self.move_targets()
+
+    def move_targets(self) -> None:
+        """Let the targets count what none of these clients did."""
+        self._target_moves += 1
+        for target in self._targets:
+            _put(f"{target}/stats", _stats(_FIRST_SECOND, 0, self._target_moves))
+
+    def _write(self) -> None:
+        seconds = _FIRST_SECOND + 418_061 + self._moves * _SWEEP_SECONDS
+        for ost, target in enumerate(self._targets):
+            for client, nid in enumerate(self._folders):
+                samples = 81_647 + client * 17 + ost * 13 + self._moves * 3
+                _put(f"{target}/exports/{nid}/stats", _stats(seconds, client * 7919 + ost, samples))
 
 
 def _targets(root: Path) -> Iterator[Path]:
     for ost in range(OSTS):
-        folder = root / "proc/fs/lustre/obdfilter" / f"bench-OST{ost:04x}"
+        folder = root / "proc/fs/lustre/obdfilter" / f"{FSNAME}-OST{ost:04x}"
         folder.mkdir(parents=True, exist_ok=True)
         yield folder
 
@@ -91,20 +122,21 @@ def _record(ost: int, job: int, moves: int) -> bytes:
     return _RECORD % (1_200_000 + job, *times, *numbers)
 
 
-def _client(ost: int, client: int) -> bytes:
-    lines = [
-        b"%-25s %d.%09d secs.nsecs\n" % (name, seconds, client * 7919 + ost)
-        for name, seconds in (
-            (b"snapshot_time", _FIRST_SECOND + 418_061),
-            (b"start_time", _FIRST_SECOND),
-            (b"elapsed_time", 418_061),
-        )
-    ]
+def _stats(seconds: int, nanoseconds: int, samples: int) -> bytes:
+    times = ((b"snapshot_time", seconds), (b"start_time", _FIRST_SECOND), (b"elapsed_time", seconds - _FIRST_SECOND))
+    lines = [b"%-25s %d.%09d secs.nsecs\n" % (name, when, nanoseconds) for name, when in times]
     for number, op in enumerate(_CLIENT_OPS):
         unit = b"bytes" if op.endswith("_bytes") else b"usecs"
-        values = _values(op, 81_647 + client * 17 + ost * 13 + number)
+        values = _values(op, samples + number)
         lines.append(b"%-25s %d samples [%s] %d %d %d %d\n" % (op.encode(), values[0], unit, *values[1:]))
     return b"".join(lines)
+
+
+def _put(path: str, text: bytes) -> None:
+    """Write a file in a third of pathlib's time: there are hundreds of thousands."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.write(handle, text)
+    os.close(handle)
 
 
 def _values(op: str, samples: int) -> tuple[int, int, int, int, int]:

@@ -260,11 +260,11 @@ class Applied:
 class Ledger:
     """What an aggregator has made durable: its state now and then, and every batch since."""
 
-    def __init__(self, truth: Truth) -> None:
+    def __init__(self, truth: Truth, book: Book | None = None) -> None:
         self._truth = truth
         self.targets: dict[str, TargetAccount] = {}
         self.recoveries = 0
-        self.book = Book()
+        self.book = Book() if book is None else book
         """The simulator's side of the state: it goes back with it."""
         self._snapshot = self._frozen()
         self._backup = self._snapshot

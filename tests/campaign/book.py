@@ -63,7 +63,7 @@ class Book:
         kind = done.facts.kind
         for flag in done.work.ambiguities:
             life = self.row_life[*place, flag.row]
-            amounts = _amounts(kind, state, flag.row, flag.amount)
+            amounts = amounts_of(kind, state, flag.row, flag.amount)
             self.flags.append(Flag(life=life, at=self.applied, was_new=flag.was_new, amounts=amounts))
         row_lives = {int(slots[slot]): life for slot, life in lives.items()}
         pages = self.pages.setdefault(place, Pages())
@@ -80,7 +80,7 @@ class Book:
                     is_ordered = keeps_order(truth.lives[life])
                     untraced = pages.untraced(page, state, done.facts, is_ordered=is_ordered)
                 if row in untraced and truth.lives[before].end_reason in _ALL_AT_ONCE:
-                    self.invisible.append(_amounts(kind, state, row, pages.lost(row, page)))
+                    self.invisible.append(amounts_of(kind, state, row, pages.lost(row, page)))
             self.row_life[*place, row] = life
         pages.add(page, done.facts, ended=done.work.resets)
         for life in lives.values():
@@ -103,7 +103,8 @@ def keeps_order(life: Life) -> bool:
     return life.scope.version.numbers >= (2, 5, 3) and traits(life.scope.version).keeps_creation_order
 
 
-def _amounts(kind: str, state: MountState, row: int, values: Integers) -> Totals:
+def amounts_of(kind: str, state: MountState, row: int, values: Integers) -> Totals:
+    """Return values of a row as an amount of each of its counters."""
     return {
         (kind, state.jobs[row], *name): (int(samples), int(total))
         for name, (samples, total) in zip(state.counters, values, strict=False)

@@ -10,7 +10,7 @@ from campaign.plan import EPOCH, PERIOD, SERVERS, Plan, Step
 from campaign.windows import Windows, place
 from campaign.world import World
 from harvest_core.accounting.apply import Work
-from harvest_core.accounting.sweeps import ClosedSweep, Sweeps
+from harvest_core.accounting.sweeps import ClosedSweep, Place, Sweeps
 from harvest_core.accounting.totals import job_totals
 from harvest_sim.lives import EndReason
 
@@ -42,12 +42,18 @@ class History:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.world = World(plan)
+        self.world = self._new_world(plan)
         self.sweeps = Sweeps(deadline_seconds=5)
         self._recoveries = 0
         self.windows = Windows()
         self.published: list[ClosedSweep] = []
         self.closed_tick = 0
+
+    def _new_world(self, plan: Plan) -> World:
+        return World(plan)
+
+    def _place(self, target: str) -> Place:
+        return place(target)
 
     # --- playing ---
 
@@ -75,15 +81,21 @@ class History:
         for step in [step for waiting in self.world.between.values() for step in waiting]:
             self.world.io(step)
         self.world.between.clear()
-        for name, agent in self.world.agents.items():
+        for agent in self._in_order_of_delivery():
+            name = agent.server.name
             if self.world.cut.get(name, 0) < tick and self.world.site.servers[name].is_up:
                 self._deliver(agent)
         self._recover()
-        for closed in self.sweeps.close(EPOCH + tick * PERIOD + 6, frozenset(map(place, self.world.site.targets))):
+        for closed in self.sweeps.close(
+            EPOCH + tick * PERIOD + 6, frozenset(map(self._place, self.world.site.targets))
+        ):
             self.closed_tick = closed.tick_seconds
             self.published.append(closed)
         if tick % 7 == 0:
             self.world.ledger.fold()
+
+    def _in_order_of_delivery(self) -> list[SimAgent]:
+        return list(self.world.agents.values())
 
     def _read_until(self, until_ns: int, tick: int) -> None:
         while True:
@@ -111,7 +123,7 @@ class History:
             self._recoveries = ledger.recoveries
             self.sweeps = Sweeps(deadline_seconds=5, closed_tick_seconds=self.closed_tick)
             for (target, *_), stay in ledger.stays.items():
-                self.sweeps.restore(place(target), stay, until_tick=self.closed_tick)
+                self.sweeps.restore(self._place(target), stay, until_tick=self.closed_tick)
 
     def _accept(self, sweep: Sweep) -> None:
         self._recover()
@@ -128,18 +140,13 @@ class History:
 
     def _outcome(self) -> Outcome:
         book = self.world.ledger.book
-        total: Totals = {}
-        for kind in ("OST", "MDT"):
-            stays = [stay for key, stay in self.world.ledger.stays.items() if kind in key[0]]
-            for job, work in job_totals(stays).items():
-                for (name, unit), amount in work.counters.items():
-                    total[kind, job, name, unit] = amount
+        total = self._total()
         truth: Totals = {
             (key.kind.name, key.key, key.op, key.unit): (amount.samples, amount.total)
             for key, amount in self.world.site.truth.shown(readable=True).items()
         }
         self._note_what_lustre_did()
-        difference = _minus(truth, total)
+        difference = minus(truth, total)
         was_bad = any(event == "bad line" for event, _ in self.world.events)  # then not all details were shown
         return Outcome(
             difference=difference,
@@ -153,15 +160,26 @@ class History:
             details=self._wrong_details(with_histograms=not difference and not book.flags) if not was_bad else [],
         )
 
+    def _total(self) -> Totals:
+        """Return what the accounting has come to."""
+        total: Totals = {}
+        for kind in ("OST", "MDT"):
+            stays = [stay for key, stay in self.world.ledger.stays.items() if kind in key[0]]
+            for job, work in job_totals(stays).items():
+                for (name, unit), amount in work.counters.items():
+                    total[kind, job, name, unit] = amount
+        return total
+
     def _wrongly_published(self) -> list[str]:
         """Return the totals of the last closed sweep that are not what the lives add up to."""
         some_day = EPOCH * 2  # also of servers whose clocks are ahead, and what came late
         for (name, *_), stay in self.world.ledger.stays.items():
-            self.sweeps.report(place(name), Work(mount=stay.mounts[-1][1], tick_seconds=some_day))
-        tables = self.sweeps.close(some_day, frozenset())[-1].tables
+            self.sweeps.report(self._place(name), Work(mount=stay.mounts[-1][1], tick_seconds=some_day))
+        closed = self.sweeps.close(some_day, frozenset())[-1]
+        tables = {**closed.tables, **closed.clients}
         wrong = []
         for name, target in self.world.ledger.targets.items():
-            table = tables[place(name).table]
+            table = tables[self._place(name).table]
             totals = job_totals(target.stays.values())
             for job in totals.keys() | set(table.jobs):
                 known = totals[job].counters if job in totals else {}
@@ -203,7 +221,8 @@ class History:
         return self.plan.versions[SERVERS.index(server)]
 
 
-def _minus(left: Totals, right: Totals) -> Totals:
+def minus(left: Totals, right: Totals) -> Totals:
+    """Return by how much totals differ."""
     difference = {}
     for key in left.keys() | right.keys():
         (samples, amount), (other_samples, other_amount) = left.get(key, (0, 0)), right.get(key, (0, 0))

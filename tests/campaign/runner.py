@@ -4,29 +4,74 @@ import argparse
 import multiprocessing
 import sys
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from campaign import client_plan
+from campaign.client_history import ClientHistory
 from campaign.history import History, Outcome
 from campaign.plan import EVENTS, NO_START, QUESTION_MARKS, SKIPPING, SWITCHABLE, VERSIONS, Plan, make_plan
 
-LEAST = 20
-"""How often each possible pair of event and version must have happened in a campaign of this size or more."""
-FULL_SIZE = 3000
-CELLS: dict[str, Iterable[str]] = {
-    **{event: VERSIONS for event in EVENTS if event != "skip"},
-    **{f"evicted, back {how}": VERSIONS for how in ("lower", "equal", "higher")},
-    "header switched": SWITCHABLE,
-    "skipped in a read": SKIPPING,
-    "equal ids": QUESTION_MARKS,
-    "invisible clear": NO_START,
-}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of histories."""
+
+    make_plan: Callable[[int], Plan]
+    history: type[History]
+    versions: tuple[str, ...]
+    cells: Mapping[str, Iterable[str]]
+    """Events, and the versions on which they are possible."""
+    unbounded: frozenset[str] = frozenset()
+    """Of these, those that are counted only."""
+    full_size: int
+    least: int
+    """How often each possible pair of event and version must have happened in a campaign of full size or more."""
+
+    def play(self, seed: int) -> tuple[Plan, Outcome]:
+        """Play the history of a seed."""
+        plan = self.make_plan(seed)
+        try:
+            return plan, self.history(plan).play()
+        except Exception as error:  # a crash is a failure of this history, whatever it is
+            raise RuntimeError(f"seed {seed} crashed") from error
+
+
+JOBS = Kind(
+    make_plan=make_plan,
+    history=History,
+    versions=VERSIONS,
+    cells={
+        **{event: VERSIONS for event in EVENTS if event != "skip"},
+        **{f"evicted, back {how}": VERSIONS for how in ("lower", "equal", "higher")},
+        "header switched": SWITCHABLE,
+        "skipped in a read": SKIPPING,
+        "equal ids": QUESTION_MARKS,
+        "invisible clear": NO_START,
+    },
+    full_size=3000,
+    least=20,
+)
+CLIENTS = Kind(
+    make_plan=client_plan.make_client_plan,
+    history=ClientHistory,
+    versions=client_plan.CLIENT_VERSIONS,
+    cells={
+        **dict.fromkeys(client_plan.CLIENT_EVENTS, client_plan.CLIENT_VERSIONS),
+        "invisible clear": client_plan.NO_START,
+        "trace a pass later": client_plan.NO_START,
+    },
+    unbounded=frozenset({"invisible clear", "trace a pass later"}),  # excuses, which nobody has to need
+    full_size=700,
+    least=4,
+)
 
 
 @dataclass(slots=True)
 class Campaign:
     """What came of many histories."""
 
+    kind: Kind = JOBS
     histories: int = 0
     events: Tally[tuple[str, str]] = field(default_factory=Tally)
     flagged: Tally[str] = field(default_factory=Tally)
@@ -49,25 +94,27 @@ class Campaign:
         """Return the pairs of event and version that were met too seldom to mean anything."""
         return [
             f"{event} on {version}: {self.events[event, version]}"
-            for event, versions in CELLS.items()
+            for event, versions in self.kind.cells.items()
             for version in versions
-            if self.events[event, version] < LEAST
+            if event not in self.kind.unbounded and self.events[event, version] < self.kind.least
         ]
 
     def report(self) -> str:
         """Return the counts as tables."""
-        width = max(map(len, CELLS))
-        short = [version.replace(" no header", "*") for version in VERSIONS]
+        cells, versions = self.kind.cells, self.kind.versions
+        width = max(map(len, cells))
+        short = [version.replace(" no header", "*") for version in versions]
         lines = [f"{'event':{width}} " + " ".join(f"{version:>7}" for version in short)]
-        for event, possible in CELLS.items():
-            cells = [str(self.events[event, version]) if version in possible else "-" for version in VERSIONS]
-            lines.append(f"{event:{width}} " + " ".join(f"{cell:>7}" for cell in cells))
+        for event, possible in cells.items():
+            counts = [str(self.events[event, version]) if version in possible else "-" for version in versions]
+            lines.append(f"{event:{width}} " + " ".join(f"{count:>7}" for count in counts))
         shares = [
             f"{100 * self.flagged[version] / self.decisions[version]:.2f}%" if self.decisions[version] else "-"
-            for version in VERSIONS
+            for version in versions
         ]
         lines.append(f"{'flagged decisions':{width}} " + " ".join(f"{share:>7}" for share in shares))
-        lines.append("* enable_stats_header=0")
+        if any("*" in version for version in short):
+            lines.append("* enable_stats_header=0")
         lines.append(f"{self.histories} histories, {self.calm} of them calm, {len(self.failures)} failed")
         return "\n".join(lines)
 
@@ -93,20 +140,11 @@ def problem(plan: Plan, outcome: Outcome) -> str:
     return ""
 
 
-def play(seed: int) -> tuple[Plan, Outcome]:
-    """Play the history of a seed."""
-    plan = make_plan(seed)
-    try:
-        return plan, History(plan).play()
-    except Exception as error:  # a crash is a failure of this history, whatever it is
-        raise RuntimeError(f"seed {seed} crashed") from error
-
-
-def run(seeds: Iterable[int], *, show: bool = False) -> Campaign:
+def run(seeds: Iterable[int], kind: Kind = JOBS, *, show: bool = False) -> Campaign:
     """Play all these histories."""
-    campaign = Campaign()
+    campaign = Campaign(kind)
     with multiprocessing.get_context("spawn").Pool() as pool:
-        for plan, outcome in pool.imap(play, seeds, chunksize=20):
+        for plan, outcome in pool.imap(kind.play, seeds, chunksize=20):
             failed = len(campaign.failures)
             campaign.add(plan, outcome)
             if show:
@@ -117,14 +155,14 @@ def run(seeds: Iterable[int], *, show: bool = False) -> Campaign:
     return campaign
 
 
-def shrunk(plan: Plan) -> Plan:
+def shrunk(plan: Plan, kind: Kind) -> Plan:
     """Leave out all that is not needed for a history to fail."""
     size = len(plan.steps) // 2
     while size:
         at = 0
         while at < len(plan.steps):
             less = replace(plan, steps=plan.steps[:at] + plan.steps[at + size :])
-            if problem(less, History(less).play()):
+            if problem(less, kind.history(less).play()):
                 plan = less
             else:
                 at += size
@@ -141,19 +179,21 @@ def main() -> int:
     parser.add_argument(
         "--shrink", action="store_true", help="with --seed: leave out what is not needed for it to fail"
     )
+    parser.add_argument("--clients", action="store_true", help="histories of clients' counters, not of jobs'")
     options = parser.parse_args()
+    kind = CLIENTS if options.clients else JOBS
     if options.seed is not None:
-        plan, outcome = play(options.seed)
+        plan, outcome = kind.play(options.seed)
         wrong = problem(plan, outcome)
         if wrong and options.shrink:
-            plan = shrunk(plan)
+            plan = shrunk(plan, kind)
             print(*plan.steps, sep="\n")
-            wrong = problem(plan, History(plan).play())
+            wrong = problem(plan, kind.history(plan).play())
         print(plan, wrong or "as it should be", sep="\n")
         return bool(wrong)
-    campaign = run(range(options.first, options.first + options.count), show=True)
+    campaign = run(range(options.first, options.first + options.count), kind, show=True)
     print(campaign.report())
-    missing = campaign.missing_cells() if options.count >= FULL_SIZE else []
+    missing = campaign.missing_cells() if options.count >= kind.full_size else []
     print(*campaign.failures[:20], *missing, sep="\n")
     return bool(campaign.failures or missing)
 

@@ -1,12 +1,13 @@
 import pytest
 
-from campaign.runner import FULL_SIZE, run
+from campaign.runner import CLIENTS, JOBS, Kind, run
 
 
 @pytest.mark.timeout(1200)
-def test_totals_equal_the_truth_in_every_history() -> None:
+@pytest.mark.parametrize("kind", [JOBS, CLIENTS], ids=["jobs", "clients"])
+def test_totals_equal_the_truth_in_every_history(kind: Kind) -> None:
     """With a start they equal what was shown, to the byte; without one, up to what was flagged and decided wrongly."""
-    campaign = run(range(FULL_SIZE))
+    campaign = run(range(kind.full_size), kind)
 
     print("\n" + campaign.report())
     assert campaign.failures == []

@@ -2,6 +2,7 @@
 
 from collections import Counter as Tally
 from collections import defaultdict
+from collections.abc import Callable
 from random import Random
 
 from campaign.agents import Ledger, SimAgent
@@ -25,8 +26,8 @@ class World:
             order = SERVERS if "OST" in target else SERVERS[::-1]
             self.site.add_target(target, order, cleanup_interval_seconds=plan.cleanup_seconds)
         rng = Random(f"agents {plan.seed}")
-        self.agents = {name: SimAgent(self.site, self.site.servers[name], rng, plan.part_records) for name in SERVERS}
-        self.ledger = Ledger(self.site.truth)
+        self.agents = {name: self._new_agent(name, rng) for name in SERVERS}
+        self.ledger = self._new_ledger()
         self.down: dict[str, int] = {}
         self.stopped: dict[str, int] = {}
         self.cut: dict[str, int] = {}
@@ -34,9 +35,20 @@ class World:
         self.bad_lines: set[str] = set()
         self.between: defaultdict[str, list[Step]] = defaultdict(list)
 
+    def _new_agent(self, name: str, rng: Random) -> SimAgent:
+        return SimAgent(self.site, self.site.servers[name], rng, self.plan.part_records)
+
+    def _new_ledger(self) -> Ledger:
+        return Ledger(self.site.truth)
+
     def happen(self, step: Step, tick: int) -> None:
         version = self.version(step)
-        happened = {
+        happened = self._happenings()[step.what](step._replace(tick=tick))
+        if happened and step.what not in {"io", "backup", "skip"}:
+            self.events[step.what, version] += 1
+
+    def _happenings(self) -> dict[str, Callable[[Step], bool]]:
+        return {
             "io": self.io,
             "backup": self._backup,
             "clear": self._clear,
@@ -63,9 +75,7 @@ class World:
             "aggregator restored": self._aggregator_restored,
             "segments gone": self._segments_gone,
             "spool full": self._spool_full,
-        }[step.what](step._replace(tick=tick))
-        if happened and step.what not in {"io", "backup", "skip"}:
-            self.events[step.what, version] += 1
+        }
 
     def io(self, step: Step) -> bool:
         if not self.site.is_ready(step.target):

@@ -54,7 +54,7 @@ def sweep(number: int) -> Published:
             work[Place(filesystem, kind, f"{filesystem}-{kind}0000")] = (done,)
     tick = TICK + 20 * number
     closed = ClosedSweep(tick_seconds=tick, missing=frozenset(), tables=tables, work=work)
-    targets = tuple(target(*place, server="oss1") for place in work)
+    targets = tuple(target(*place[:3], server="oss1") for place in work)
     return Published(tick_seconds=tick, closed=closed, targets=targets)
 
 

@@ -117,6 +117,28 @@ def test_sweeps_that_close_at_once_are_told_one_by_one_whatever_comes_of_it(tmp_
     keeper.stop()
 
 
+def test_what_is_published_is_told_once_for_closed_sweeps_whatever_comes_of_it(tmp_path: Path, clock: Clock) -> None:
+    told: list[Published] = []
+
+    def tell(published: Published) -> None:
+        told.append(published)
+        raise OSError("nobody listens")
+
+    keeper = Keeper(Ledger(tmp_path / "ledger.db"), load(SITE), now=clock, on_publish=tell)
+    keeper.start()
+    agent = Writer()
+    take(keeper, clock, agent.sweep({b"7": 1}))
+    first = shown(keeper, lambda published: published.tick_seconds == agent.tick)
+    keeper.connected("oss1", ())  # published anew, and the sweep is the old one
+    shown(keeper, lambda published: any(one.connected for one in published.agents))
+    take(keeper, clock, agent.sweep({b"7": 2}))
+    shown(keeper, lambda published: published.tick_seconds == agent.tick)
+    keeper.stop()
+    assert told[0] is first
+    assert [published.tick_seconds for published in told] == [START + INTERVAL, START + 2 * INTERVAL]
+    assert keeper.problem is None
+
+
 def test_an_agent_that_sweeps_less_often_is_not_waited_for(keeper: Keeper, clock: Clock) -> None:
     one, slow = Writer(), Writer(name="oss2", targets=("home-OST0001",))
     swept = slow.sweep({b"7": 1})

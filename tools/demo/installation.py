@@ -55,14 +55,20 @@ class Installation:
         for server in self.servers:
             ca.write_agent(self.data / "agents" / server, server, now=now)
 
-    def write_site(self, filesystems: Filesystems, interval_seconds: int) -> None:
+    def write_site(self, filesystems: Filesystems, interval_seconds: int, **more: object) -> None:
         """Write the site's description."""
         spec = {
             "interval": f"{interval_seconds}s",
             "filesystems": [
-                {"name": name, "fsname": fsname, "servers": list(servers)}
+                {
+                    "name": name,
+                    "fsname": fsname,
+                    "servers": list(servers),
+                    "clients": {"interval": f"{2 * interval_seconds}s"},
+                }
                 for name, (fsname, servers) in filesystems.items()
             ],
+            **more,
         }
         site = {
             "apiVersion": "lustreharvest.dev/v1alpha1",

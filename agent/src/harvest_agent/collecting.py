@@ -3,11 +3,12 @@
 import resource
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from harvest.v1.stream_pb2 import MountedTarget, StreamRequest
+from harvest_agent.client_rounds import ClientRounds
 from harvest_agent.clocks import ServerClocks
 from harvest_agent.logs import say
 from harvest_agent.reading import Reader, Reading, TargetRead
@@ -70,6 +71,7 @@ class Collector:
         clocks: ServerClocks,
         trouble: Callable[[], Sequence[str]] = tuple,
         wall: Callable[[], int] = time.time_ns,
+        elapsed: Callable[[], float] = time.monotonic,
         on_restart: Callable[[], None] = lambda: None,
     ) -> None:
         self._tree = tree
@@ -79,10 +81,12 @@ class Collector:
         self._clocks = clocks
         self._trouble = trouble
         self._wall = wall
+        self._elapsed = elapsed
         self._on_restart = on_restart
         self._seen: set[TargetKey] = set()
         self._seen_gone: set[TargetKey] = set()
         self._restart_reason: str | None = None
+        self._clients_wanted: Mapping[str, int] = {}
         self.targets: tuple[MountedTarget, ...] = ()
         """As the last sweep that was kept found them."""
         self._begin(clocks.boot_id())
@@ -96,6 +100,22 @@ class Collector:
     def _forget(self) -> None:
         self._reader = Reader(self._tree, self._filesystems)
         self._followed: dict[TargetKey, tuple[JobScanner, Differences]] = {}
+        self._clients = ClientRounds(self._elapsed)
+        self._clients.want(self._clients_wanted)
+
+    def want_clients(self, intervals: Mapping[str, int]) -> None:
+        """Also follow the clients of these file systems, each with its period in seconds."""
+        self._clients_wanted = intervals
+        self._clients.want(intervals)
+
+    def read_clients(self) -> None:
+        """Read those clients that are due; between two sweeps, again and again."""
+        self._clients.read()
+
+    @property
+    def clients_wait_seconds(self) -> float | None:
+        """When to read clients again; None: not before the next sweep."""
+        return self._clients.wait_seconds
 
     def restart(self, reason: str) -> None:
         """Forget everything before the next sweep: another incarnation begins with a full picture."""
@@ -148,25 +168,29 @@ class Collector:
         if draft.begins_segment:
             for _, differences in self._followed.values():
                 differences.begin_segment()
-        mounted: set[TargetKey] = set()
+            self._clients.begin_segment()
+        mounted: dict[TargetKey, tuple[TargetFiles, Mount]] = {}
         odd = []
         for reading in self._reader.readings():
             target = reading.target
             if not _is_sendable(target.name):
                 odd.append(target.name)
                 continue
-            mounted.add((target.source, target.name))
-            self._read(reading, sweep, draft)
+            mounted[target.source, target.name] = (target, self._read(reading, sweep, draft))
         self._followed = {key: value for key, value in self._followed.items() if key in mounted}
-        self._seen_gone |= self._seen - mounted
-        self._seen |= mounted
+        self._seen_gone |= self._seen - mounted.keys()
+        self._seen |= mounted.keys()
+        for facts in self._clients.sweep(self._about_clients(sweep), mounted):
+            draft.append(batch_record(facts))
+        if self._clients.slots_used > _SLOTS_MOST:
+            self.restart(f"a target has shown {_SLOTS_MOST} clients")
         if odd:
             sweep.problems.append(f"names that are no target's: {some(odd, 3)}")
         for path, why in self._tree.unreadable.items():
             sweep.problems.append(f"{shown(self._tree.shown(path))}: {why}")
 
-    def _read(self, reading: Reading, sweep: _Sweep, draft: Draft) -> None:
-        """Stream one target's read into the draft; one that mixes two mounts is taken back."""
+    def _read(self, reading: Reading, sweep: _Sweep, draft: Draft) -> Mount:
+        """Stream one target's read into the draft; one that mixes two mounts is taken back. Return which it is now."""
         target, scanner = reading.target, reading.scanner
         key = (target.source, target.name)
         known = self._followed.get(key)
@@ -200,6 +224,26 @@ class Collector:
         sweep.targets.append(_mounted(about.kind, target, mount))
         if read.problem is not None:
             sweep.problems.append(f"{shown(target.name)}: {read.problem}")
+        return mount
+
+    def _about_clients(self, sweep: _Sweep) -> Facts:
+        """Return what is the same for the clients of all targets."""
+        wall, uptime = self._clocks.now(self.boot_id)
+        return Facts(
+            incarnation=self.incarnation,
+            seq=self.seq + 1,
+            tick_seconds=sweep.tick_seconds,
+            period_seconds=sweep.period_seconds,
+            kind=OST,
+            target="",
+            mount=Mount(server=self._name, boot_id=sweep.boot_id, instance=None),
+            complete=True,
+            read_at=max(wall, 0),
+            uptime=max(uptime, 0),
+            lustre_version=(),
+            cleanup_interval_seconds=0,
+            in_one_piece=True,
+        )
 
     def _about(self, reading: Reading, sweep: _Sweep) -> Facts:
         """Return what is known before reading."""

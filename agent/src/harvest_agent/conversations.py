@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from harvest.v1.stream_pb2 import Ack, MountedTarget, Refusal, StreamRequest, StreamResponse, Welcome
+from harvest_agent.cursors import Wishes
 from harvest_agent.logs import say
 from harvest_agent.segments import DamagedError, Record, SpooledSweep
 from harvest_agent.shelf import Shelf
@@ -97,7 +98,7 @@ class Conversation:
             self._may_send = self._shelf.resume(self._uplink, self._sent, wanted)
         if welcome.interval_seconds in _INTERVALS:
             self.interval_seconds = welcome.interval_seconds
-            self._shelf.wish(self._uplink, welcome.interval_seconds)
+            self._shelf.wish(self._uplink, Wishes(welcome.interval_seconds, _clients_wanted(welcome)))
         self.is_welcome = True
         # also of one that is not mounted here yet: its first target may come in the middle of a stream
         if wanted - self._may_send[self._incarnation]:
@@ -164,6 +165,14 @@ class Conversation:
         if self._under_way is not None:
             self._under_way[0].close()
             self._under_way = None
+
+
+def _clients_wanted(welcome: Welcome) -> dict[str, int]:
+    return {
+        filesystem.fsname: filesystem.client_interval_seconds
+        for filesystem in welcome.filesystems
+        if filesystem.clients and filesystem.client_interval_seconds in _INTERVALS
+    }
 
 
 def _is_of(target: str, filesystems: frozenset[str]) -> bool:

@@ -4,7 +4,15 @@ import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Wishes(NamedTuple):
+    """What an aggregator wants of every sweep."""
+
+    interval_seconds: int
+    clients: Mapping[str, int]
+    """File systems of which it also wants every client, and how often, in seconds."""
 
 
 class Cursors:
@@ -14,7 +22,7 @@ class Cursors:
         self._path = path
         self._acknowledged: dict[str, dict[bytes, int]] = {uplink: {} for uplink in uplinks}
         self._sent_of: dict[str, dict[bytes, frozenset[str]]] = {uplink: {} for uplink in uplinks}
-        self._intervals: dict[str, int] = {}
+        self._wishes: dict[str, Wishes] = {}
         self._is_saved = True
         with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
             self._load()
@@ -24,7 +32,8 @@ class Cursors:
             kept: dict[str, Any] = json.load(file)
         for uplink in self._acknowledged.keys() & kept.keys():
             if (interval := int(kept[uplink]["interval_seconds"])) > 0:
-                self._intervals[uplink] = interval
+                clients = {str(name): int(seconds) for name, seconds in kept[uplink].get("clients", {}).items()}
+                self._wishes[uplink] = Wishes(interval, clients)
             for name, (seq, filesystems) in kept[uplink]["incarnations"].items():
                 self._acknowledged[uplink][bytes.fromhex(name)] = int(seq)
                 self._sent_of[uplink][bytes.fromhex(name)] = frozenset(map(str, filesystems))
@@ -33,9 +42,11 @@ class Cursors:
         """Keep everything for the next start; losing it costs room in the spool only."""
         if self._is_saved:
             return
+        wishes = {uplink: self._wishes.get(uplink, Wishes(0, {})) for uplink in self._acknowledged}
         kept = {
             uplink: {
-                "interval_seconds": self._intervals.get(uplink, 0),
+                "interval_seconds": wishes[uplink].interval_seconds,
+                "clients": dict(wishes[uplink].clients),
                 "incarnations": {
                     incarnation.hex(): (seq, sorted(self._sent_of[uplink].get(incarnation, ())))
                     for incarnation, seq in acknowledged.items()
@@ -50,14 +61,14 @@ class Cursors:
             os.replace(new, self._path)
             self._is_saved = True
 
-    def interval_seconds(self, uplink: str) -> int | None:
-        """Return how often an aggregator wants sweeps, if it ever said so."""
-        return self._intervals.get(uplink)
+    def wishes(self, uplink: str) -> Wishes | None:
+        """Return what an aggregator wants, if it ever said so."""
+        return self._wishes.get(uplink)
 
-    def wish(self, uplink: str, interval_seconds: int) -> None:
-        """Take in how often an aggregator wants sweeps: the next start must not begin with rarer ones."""
-        if self._intervals.get(uplink) != interval_seconds:
-            self._intervals[uplink] = interval_seconds
+    def wish(self, uplink: str, wishes: Wishes) -> None:
+        """Take in what an aggregator wants: the next start must not begin with less, or more rarely."""
+        if self._wishes.get(uplink) != wishes:
+            self._wishes[uplink] = wishes
             self._is_saved = False
             self.save()
 

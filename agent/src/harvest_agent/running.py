@@ -13,6 +13,7 @@ from harvest_agent.clocks import ServerClocks
 from harvest_agent.collecting import Collector, SweepReport
 from harvest_agent.config import Config, ConfigError
 from harvest_agent.credentials import TlsFiles
+from harvest_agent.cursors import Wishes
 from harvest_agent.logs import say
 from harvest_agent.memory import share_one_heap
 from harvest_agent.notify import Notifier
@@ -120,10 +121,13 @@ class Agent:
                 self._sweep(tick, period)
                 last, before, tick = tick, period, None
             else:
-                self._waker.wait(min(tick - now, self._alive_seconds()))
+                self._collector.read_clients()
+                waits = (tick - now, self._alive_seconds(), self._collector.clients_wait_seconds)
+                self._waker.wait(min(wait for wait in waits if wait is not None))
             self._notifier.alive()
 
     def _sweep(self, tick: int, period: int) -> None:
+        self._collector.want_clients(self._clients_wanted())
         report = self._collector.sweep(tick, period)
         self._duty.spent(report.kernel_seconds, self._interval_seconds())
         for uplink in self._uplinks:
@@ -176,8 +180,15 @@ class Agent:
             uplink.reconnect("another incarnation began")
 
     def _interval_seconds(self) -> int:
-        wishes = [uplink.interval_seconds for uplink in self._uplinks if uplink.interval_seconds is not None]
-        return min(wishes, default=INTERVAL_SECONDS)
+        return min((wishes.interval_seconds for wishes in self._wishes()), default=INTERVAL_SECONDS)
+
+    def _clients_wanted(self) -> dict[str, int]:
+        """Return the file systems whose clients anybody wants, and how often at most."""
+        wanted = [wish for wishes in self._wishes() for wish in wishes.clients.items()]
+        return {name: min(seconds for other, seconds in wanted if other == name) for name, _ in wanted}
+
+    def _wishes(self) -> list[Wishes]:
+        return [uplink.wishes for uplink in self._uplinks if uplink.wishes is not None]
 
     def _period_seconds(self) -> int:
         return self._interval_seconds() * self._duty.intervals

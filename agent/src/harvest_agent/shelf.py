@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from harvest_agent.cursors import Cursors
+from harvest_agent.cursors import Cursors, Wishes
 from harvest_agent.logs import say
 from harvest_agent.segments import DamagedError, Segment, SpooledSweep, Sync, UnreadableError
 
@@ -128,15 +128,15 @@ class Shelf:
         with self._guard:
             return self._cursors.narrow(uplink, wanted)
 
-    def interval_seconds(self, uplink: str) -> int | None:
-        """As ``Cursors.interval_seconds``."""
+    def wishes(self, uplink: str) -> Wishes | None:
+        """As ``Cursors.wishes``."""
         with self._guard:
-            return self._cursors.interval_seconds(uplink)
+            return self._cursors.wishes(uplink)
 
-    def wish(self, uplink: str, interval_seconds: int) -> None:
+    def wish(self, uplink: str, wishes: Wishes) -> None:
         """As ``Cursors.wish``."""
         with self._guard:
-            self._cursors.wish(uplink, interval_seconds)
+            self._cursors.wish(uplink, wishes)
 
     def acknowledge(self, uplink: str, incarnation: bytes, seq: int) -> None:
         """Take in that an aggregator has all sweeps up to this one."""

@@ -43,6 +43,10 @@ class TargetFiles:
         """Return what a file of this target says that holds one number, such as ``instance``."""
         return read_number(self.file(name), self.unreadable)
 
+    def read(self, path: str) -> bytes | None:
+        """Read a small file of this target at once, as ``read_small``, and remember trouble."""
+        return read_small(path, self.unreadable)
+
     def exports(self) -> Iterator[tuple[str, str]]:
         """Yield (NID, folder) of each client that was ever connected; one may vanish at any time."""
         seen = set()

@@ -16,6 +16,7 @@ from harvest.v1.stream_pb2 import StreamResponse
 from harvest_agent.config import ConfigError, UplinkSettings
 from harvest_agent.conversations import Conversation, RefusedError, Speaker
 from harvest_agent.credentials import Credentials, TlsFiles
+from harvest_agent.cursors import Wishes
 from harvest_agent.logs import say
 from harvest_agent.segments import DamagedError, UnreadableError
 from harvest_agent.shelf import Shelf
@@ -77,9 +78,9 @@ class Uplink:
         self._thread = threading.Thread(target=self._run, name=f"uplink {self.key}", daemon=True)
 
     @property
-    def interval_seconds(self) -> int | None:
+    def wishes(self) -> Wishes | None:
         """As the aggregator wishes; unknown before it was ever reached."""
-        return self._shelf.interval_seconds(self.key)
+        return self._shelf.wishes(self.key)
 
     def start(self) -> None:
         """Begin to connect."""

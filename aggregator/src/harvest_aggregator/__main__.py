@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harvest_aggregator.backups import backup, restore
+from harvest_aggregator.checking import CheckError, asked, report
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.files import OrderFiles
 from harvest_aggregator.identity import served_by
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     except SiteError as error:
         lines = [f"{options.site}: {problem}" for problem in str(error).splitlines()]
         print("\n".join(lines), file=sys.stderr)
-    except (UsageError, LedgerError, PkiError, ListeningError, ServingError) as error:
+    except (CheckError, UsageError, LedgerError, PkiError, ListeningError, ServingError) as error:
         print(f"harvest-aggregator: {error}", file=sys.stderr)
     return 2
 
@@ -75,7 +76,15 @@ def parser() -> argparse.ArgumentParser:
     text = "file with the token that HTTP asks for (needed beyond this machine)"
     run.add_argument("--http-token-file", type=Path, metavar="FILE", help=text)
 
-    _add_site(_add(commands, "check", _check, "check a site file: say everything that is wrong with it, and where"))
+    check = _add(
+        commands, "check", _check, "check a site file, or ask a running aggregator which nodes do most, and how much"
+    )
+    what = check.add_mutually_exclusive_group(required=True)
+    what.add_argument("--site", type=Path, metavar="FILE", help="say everything that is wrong with a site, and where")
+    text = "of every file system: totals, and the ten busiest nodes, as http://127.0.0.1:8024 knows them"
+    what.add_argument("--url", metavar="URL", help=text)
+    check.add_argument("--token-file", type=Path, metavar="FILE", help="with --url: the token that HTTP asks for")
+    _add_aggregator(check)
 
     out = _add(commands, "backup", _backup, "copy the ledger to a file, while the aggregator runs or not")
     _add_data(out)
@@ -105,6 +114,10 @@ def _add_site(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--site", type=Path, required=True, metavar="FILE", help="the site, as YAML: a HarvestSite or its spec"
     )
+    _add_aggregator(command)
+
+
+def _add_aggregator(command: argparse.ArgumentParser) -> None:
     text = "which of the site's aggregators this is (default: %(default)s)"
     command.add_argument("--aggregator", default=AGGREGATOR, metavar="NAME", help=text)
 
@@ -141,6 +154,9 @@ def _token(file: Path | None) -> str | None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    if options.url is not None:
+        print(*report(asked(options.url, _token(options.token_file))), sep="\n")
+        return 0
     site = load(options.site)
     own = served_by(site, options.aggregator)
     names = ", ".join(one.name for one in own.spec.filesystems) or "none"

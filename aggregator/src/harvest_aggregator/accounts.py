@@ -1,11 +1,12 @@
 """What all targets did, in memory: made durable first, then applied; the same way live and after a restart."""
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
 
+import numpy as np
 import structlog
 
 from harvest.v1.stream_pb2 import Batch, ReadCost
@@ -28,6 +29,8 @@ from harvest_site.views import filesystem_of
 _FOLD_READS: Final = 20
 """A target is folded after so many reads: fewer would write more snapshots, more would keep more batches."""
 _FOLDS_AT_ONCE: Final = 8
+_CLIENTS: Final = " clients"
+"""At the end of a target's name in the ledger: no target's name has a blank."""
 _NEAR_SECONDS: Final = 60
 """What is further from our clock than this, or than three intervals, is in totals only: it would stay open for ever,
 or is from a spool and open no more."""
@@ -98,6 +101,14 @@ class Accounts:
         parsed = parse_target(target)
         return None if filesystem is None or parsed is None else Place(filesystem.name, parsed.kind, target)
 
+    def _place_of(self, agent: str, message: Batch) -> Place | None:
+        """Return where a message belongs; nothing if the site does not want it."""
+        place = self.place(agent, message.target.name)
+        if place is None or not message.HasField("exports"):
+            return place
+        wanted = next(one for one in self._site.spec.filesystems if one.name == place.filesystem).clients
+        return place._replace(of_clients=True) if wanted.enabled else None
+
     def accept(self, deliveries: Sequence[Delivery], now_seconds: float) -> None:
         """Make deliveries durable, then apply them; if the first fails, nothing happened."""
         lines, acked = self._new_lines(deliveries)
@@ -126,8 +137,8 @@ class Accounts:
                     continue
                 if message.last_of_sweep:
                     acked[stream] = message.seq
-                elif place := self.place(delivery.agent, message.target.name):
-                    line = Line(place.filesystem, place.target, *stream, message.seq, message.part, payload)
+                elif place := self._place_of(delivery.agent, message):
+                    line = Line(place.filesystem, _stored(place), *stream, message.seq, message.part, payload)
                     lines.append((line, message))
         return lines, acked
 
@@ -161,7 +172,7 @@ class Accounts:
         if self._marks is None:
             flagged: dict[JobKey, InDoubt] = {}
             incomplete: set[JobKey] = set()
-            for place, kept in self._targets.items():
+            for place, kept in self._of_jobs():
                 incomplete.update((place.filesystem, job) for job in kept.tally.incomplete)
                 for job, doubt in kept.tally.flagged.items():
                     key = (place.filesystem, job)
@@ -172,7 +183,23 @@ class Accounts:
     def statuses(self, now_seconds: float) -> tuple[TargetStatus, ...]:
         """Return how each target stands."""
         until = now_seconds + self._near_seconds
-        return tuple(_status(place, self._targets[place], until) for place in sorted(self._targets))
+        return tuple(_status(place, kept, until) for place, kept in sorted(self._of_jobs(), key=lambda both: both[0]))
+
+    def _of_jobs(self) -> Iterator[tuple[Place, KeptTarget]]:
+        return ((place, kept) for place, kept in self._targets.items() if not place.of_clients)
+
+    def connections(self, filesystem: str) -> tuple[set[bytes], set[bytes]]:
+        """Return the NIDs of all that are connected to a file system now, and of all servers among them."""
+        live: set[bytes] = set()
+        servers: set[bytes] = set()
+        for place, kept in self._targets.items():
+            if place.of_clients and place.filesystem == filesystem:
+                for mount in _mounts(kept.account):
+                    rows = np.arange(len(mount.jobs))
+                    servers.update(mount.jobs[row] for row in rows[mount.is_server[rows]])
+                    if mount is _present(kept.account):
+                        live.update(mount.jobs[row] for row in rows[mount.is_live[rows] & (mount.absent[rows] == 0)])
+        return live, servers
 
     def _loaded(self, filesystem: str) -> dict[Place, KeptTarget]:
         targets: dict[Place, KeptTarget] = {}
@@ -242,22 +269,28 @@ class Accounts:
 
 def _fold(place: Place, kept: KeptTarget) -> Fold:
     stays = [
-        StoredStay(place.target, boot_id, kept.servers[boot_id], position, snapshots.dump(stay))
+        StoredStay(_stored(place), boot_id, kept.servers[boot_id], position, snapshots.dump(stay))
         for position, (boot_id, stay) in enumerate(kept.account.stays.items())
         if boot_id in kept.changed
     ]
-    return Fold(filesystem=place.filesystem, target=place.target, stays=stays, tally=kept.tally.dump())
+    return Fold(filesystem=place.filesystem, target=_stored(place), stays=stays, tally=kept.tally.dump())
 
 
 def _new(target: str) -> KeptTarget:
     return KeptTarget(account=TargetAccount(), tally=Tally(), reads=zlib.crc32(target.encode()) % _FOLD_READS)
 
 
-def _place(filesystem: str, target: str) -> Place:
+def _stored(place: Place) -> str:
+    """Return under which name the ledger keeps a place."""
+    return place.target + _CLIENTS if place.of_clients else place.target
+
+
+def _place(filesystem: str, stored: str) -> Place:
+    target = stored.removesuffix(_CLIENTS)
     parsed = parse_target(target)
     if parsed is None:
         raise ValueError(f"{target} is not the name of a target")
-    return Place(filesystem, parsed.kind, target)
+    return Place(filesystem, parsed.kind, target, of_clients=stored != target)
 
 
 def _read_of(line: Line) -> tuple[Place, tuple[str, bytes, int]]:
@@ -266,6 +299,11 @@ def _read_of(line: Line) -> tuple[Place, tuple[str, bytes, int]]:
 
 def _mounts(account: TargetAccount) -> Iterable[MountState]:
     return (mount for stay in account.stays.values() for _, mount in stay.mounts)
+
+
+def _present(account: TargetAccount) -> MountState:
+    """Return the mount that was read last."""
+    return max(_mounts(account), key=lambda mount: mount.last_tick)
 
 
 def _status(place: Place, kept: KeptTarget, until_tick: float) -> TargetStatus:

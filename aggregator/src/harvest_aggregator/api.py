@@ -26,6 +26,7 @@ from harvest_aggregator.questions import (
     checked,
     job_in_path,
     number,
+    one_of,
 )
 from harvest_site.model import Site
 
@@ -64,6 +65,7 @@ class Api:
             Route(f"{PREFIX}targets", self.targets),
             Route(f"{PREFIX}jobs", self.jobs),
             Route(f"{PREFIX}jobs/{{job:anything}}", self.job),
+            Route(f"{PREFIX}clients", self.clients),
             *(Route(f"{PREFIX}views/{name}", self.view(name)) for name in views.BY_JOB),
             Route(f"{PREFIX}views/filesystems", self.filesystem_rates),
         ]
@@ -86,6 +88,18 @@ class Api:
         checked(request.query_params, ())
         published = self._source()
         return answer({"tick_seconds": published.tick_seconds, "targets": inventory.targets(published)})
+
+    def clients(self, request: Request) -> Response:
+        """Answer what every client node does, as it was told last."""
+        published = self._source()
+        site = self._site()
+        given = checked(request.query_params, ("fs", "cluster"))
+        one_of(given, "fs", "a file system of the site", {one.name for one in site.spec.filesystems})
+        known = {UNKNOWN_CLUSTER, *(cluster.name for cluster in site.spec.clusters)}
+        one_of(given, "cluster", "a cluster of the site, or `-`", known)
+        tick_seconds = None if published.nodes is None else published.nodes.tick_seconds
+        shown = inventory.clients(published, filesystem=given.get("fs"), cluster=given.get("cluster"))
+        return answer({"tick_seconds": tick_seconds, "clients": shown})
 
     def jobs(self, request: Request) -> Response:
         """Answer with the jobs that do most, or as asked."""

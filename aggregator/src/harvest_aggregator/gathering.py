@@ -34,8 +34,9 @@ class Gathering:
         self._batches: list[tuple[Raw, Batch]] = []
         self._sweep: tuple[bytes, int] | None = None
         self._sweep_before = (b"", 0)
-        self._target: tuple[str, bytes] | None = None
-        self._targets: set[str] = set()
+        self._target: tuple[str, bool, bytes] | None = None
+        """Its name, whether this is of its clients, and the mount."""
+        self._targets: set[tuple[str, bool]] = set()
         self._parts = 0
 
     @property
@@ -70,14 +71,14 @@ class Gathering:
             raise NonsenseError(f"sweep {self._sweep[1]} has no end: a batch of sweep {batch.seq} followed")
 
     def _check_part(self, batch: Batch) -> None:
-        target = (batch.target.name, batch.mount.SerializeToString())
+        target = (batch.target.name, batch.HasField("exports"), batch.mount.SerializeToString())
         if not batch.target.name:
             raise NonsenseError(f"a batch of sweep {batch.seq} has no target")
         if self._target is None:
-            if batch.target.name in self._targets:
+            if target[:2] in self._targets:
                 raise NonsenseError(f"sweep {batch.seq} has {batch.target.name} twice")
             self._target = target
-            self._targets.add(batch.target.name)
+            self._targets.add(target[:2])
         if target != self._target:
             raise NonsenseError(f"the read of {self._target[0]} in sweep {batch.seq} has no end")
         if batch.part != self._parts:

@@ -4,6 +4,8 @@ from typing import Any
 
 from harvest_aggregator.catalogue import MEASURES, Catalogue
 from harvest_aggregator.published import AgentStatus, Published, TargetStatus
+from harvest_aggregator.questions import UNKNOWN_CLUSTER
+from harvest_core.accounting.sweeps import Place
 from harvest_core.facts import MDT, OST
 from harvest_site.model import Filesystem, Site
 from harvest_site.views import servers_of
@@ -93,7 +95,7 @@ def targets(published: Published) -> list[Json]:
     """Return the targets that were ever read."""
     missing = frozenset() if published.closed is None else published.closed.missing
     return [
-        _target(target, missing=(target.filesystem, target.kind, target.target) in missing)
+        _target(target, missing=Place(target.filesystem, target.kind, target.target) in missing)
         for target in sorted(published.targets, key=lambda target: (target.filesystem, target.target))
     ]
 
@@ -116,3 +118,21 @@ def _target(target: TargetStatus, *, missing: bool) -> Json:
         "records": target.cost.records,
         "bytes": target.cost.bytes,
     }
+
+
+def clients(published: Published, *, filesystem: str | None, cluster: str | None) -> list[Json]:
+    """Return the client nodes, of one file system or of one cluster if asked."""
+    return [
+        {
+            "nid": client.nid,
+            "host": client.host,
+            "cluster": client.cluster or UNKNOWN_CLUSTER,
+            "live": client.is_live,
+            "filesystems": {
+                name: rates._asdict() for name, rates in client.filesystems.items() if filesystem in {None, name}
+            },
+        }
+        for client in published.clients
+        if (filesystem is None or filesystem in client.filesystems)
+        and cluster in {None, client.cluster or UNKNOWN_CLUSTER}
+    ]

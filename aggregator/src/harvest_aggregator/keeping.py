@@ -15,10 +15,13 @@ import structlog
 from harvest.v1.stream_pb2 import MountedTarget
 from harvest_aggregator.accounts import Accounts
 from harvest_aggregator.attendance import Attendance
+from harvest_aggregator.clients import Clients
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
+from harvest_aggregator.hosts import Hosts
 from harvest_aggregator.ledger import Ledger
 from harvest_aggregator.published import Published
+from harvest_aggregator.resolver import Resolver
 from harvest_core.accounting.sweeps import ClosedSweep
 from harvest_core.accounting.wire import WireError
 from harvest_site.model import Site
@@ -54,7 +57,7 @@ class Keeper:
     A stream waits for its delivery before it hands over another: that bounds the queue.
 
     ``on_close`` is called in its thread for every closed sweep, in order; several may close at once, and only the last
-    of those is published.
+    of those is published: ``on_publish`` gets that one.
     """
 
     def __init__(
@@ -63,13 +66,20 @@ class Keeper:
         site: Site,
         *,
         now: Callable[[], float] = time.time,
+        resolver: Resolver | None = None,
         on_close: Callable[[ClosedSweep, float], None] = lambda _sweep, _now: None,
+        on_publish: Callable[[Published], None] = lambda _published: None,
     ) -> None:
         self._ledger = ledger
         self._now = now
         self._on_close = on_close
+        self._on_publish = on_publish
         self._accounts = Accounts(ledger, site)
         self._attendance = Attendance(self._accounts.place)
+        self._clients = Clients()
+        self._client_periods = _client_periods(site)
+        self._resolver = resolver or Resolver()
+        self._hosts = Hosts(site, self._resolver)
         self._queue: queue.SimpleQueue[_Arrival | _Errand | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self._has_stopped = False
@@ -88,12 +98,14 @@ class Keeper:
         except BaseException:
             self._ledger.close()
             raise
+        self._resolver.start()
         self._thread.start()
 
     def stop(self) -> None:
         """Finish what is queued, leave snapshots so that the next start is quick, and close the ledger."""
         self._queue.put(None)
         self._thread.join()
+        self._resolver.stop()
 
     def accept(self, delivery: Delivery) -> Future[None]:
         """Keep a delivery: done when it is durable and applied."""
@@ -200,12 +212,13 @@ class Keeper:
         now = self._now()
         closed = self._accounts.close(now, self._attendance.expected(now))
         for sweep in closed:
-            try:
-                self._on_close(sweep, now)
-            except Exception:  # noqa: BLE001 - the other sweeps, and those who read, still get theirs
-                _log.exception("a closed sweep was not taken", tick=sweep.tick_seconds)
-        if closed or (self._is_stale and self._queue.empty()):
-            self._publish(closed[-1] if closed else self.published.closed, now)
+            self._clients.take(sweep, self._accounts.connections)
+            _tell(partial(self._on_close, sweep, now), sweep.tick_seconds)
+        if closed:
+            self._publish(closed[-1], now)
+            _tell(partial(self._on_publish, self.published), closed[-1].tick_seconds)
+        elif self._is_stale and self._queue.empty():
+            self._publish(self.published.closed, now)
         if self.problem is not None:
             if time.monotonic() < self._probe_at:
                 return
@@ -217,6 +230,8 @@ class Keeper:
 
     def _publish(self, closed: ClosedSweep | None, now_seconds: float) -> None:
         flagged, incomplete = self._accounts.marks()
+        self._clients.forget(now_seconds, self._client_periods)
+        told = self._clients.told(self._hosts.host)
         self._is_stale = False
         self.published = Published(
             tick_seconds=None if closed is None else closed.tick_seconds,
@@ -225,6 +240,8 @@ class Keeper:
             agents=self._attendance.statuses(self._accounts.unnamed),
             flagged=flagged,
             incomplete=incomplete,
+            clients=told.clients,
+            nodes=told.nodes,
         )
 
     def _failed(self, error: Exception) -> None:
@@ -243,7 +260,22 @@ class Keeper:
 
     def _site_changed(self, site: Site) -> None:
         self._accounts.change_site(site, self._now())
+        self._client_periods = _client_periods(site)
+        self._hosts = Hosts(site, self._resolver)
+        self._clients.renamed()
         self._attendance.site_changed()
+
+
+def _client_periods(site: Site) -> dict[str, int]:
+    """Return how often clients are read, in seconds, of the file systems where they are."""
+    return {one.name: one.clients.interval_seconds for one in site.spec.filesystems if one.clients.enabled}
+
+
+def _tell(tell: Callable[[], None], tick_seconds: int) -> None:
+    try:
+        tell()
+    except Exception:  # noqa: BLE001 - the other sweeps, and those who read, still get theirs
+        _log.exception("a closed sweep was not taken", tick=tick_seconds)
 
 
 def _settle(futures: Sequence[Future[Any]], run: Callable[[], Any]) -> None:

@@ -1,6 +1,6 @@
 """/metrics: how the aggregator itself is doing, its agents, and what could not be known. No series per job."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from harvest.v1.stream_pb2 import AgentHealth
 from harvest_aggregator.published import AgentStatus, Published, TargetStatus
+from harvest_aggregator.sinks.backlog import Health
 from harvest_core.accounting.sweeps import ClosedSweep
 
 _MEANINGS: Final = {
@@ -46,6 +47,7 @@ class Metrics:
         version: str,
         ledger_bytes: Callable[[], float],
         queued_sweeps: Callable[[], float],
+        sinks: Callable[[], Sequence[Health]] = tuple,
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter
         self.registry: Final = CollectorRegistry()
@@ -64,7 +66,7 @@ class Metrics:
         self._gauge("harvest_build_info", "version").labels(version).set(1)
         self._gauge("harvest_ledger_bytes").set_function(ledger_bytes)
         self._gauge("harvest_queued_sweeps").set_function(queued_sweeps)
-        self.registry.register(_Status(source))
+        self.registry.register(_Status(source, sinks))
         ProcessCollector(registry=self.registry)
 
     def sweep_closed(self, sweep: ClosedSweep, *, now_seconds: float) -> None:
@@ -101,6 +103,15 @@ class _AgentRow:
     name: str
     meaning: str
     value: Callable[[AgentHealth], float]
+
+
+@dataclass(frozen=True, slots=True)
+class _SinkRow:
+    """A number of every sink, where it has one."""
+
+    name: str
+    meaning: str
+    value: Callable[[Health], float | None]
 
 
 _TARGETS: Final = (
@@ -185,11 +196,41 @@ _AGENTS: Final = (
 )
 
 
+_SINKS: Final = (
+    _SinkRow(
+        "harvest_sink_accepted_total",
+        "Sweeps that the sink has taken since it was started or changed.",
+        lambda health: health.accepted,
+    ),
+    _SinkRow(
+        "harvest_sink_rejected_total",
+        "Sweeps that it refused and that are not tried again.",
+        lambda health: health.rejected,
+    ),
+    _SinkRow(
+        "harvest_sink_dropped_total",
+        "Sweeps that were dropped because newer ones came before it had taken them.",
+        lambda health: health.dropped,
+    ),
+    _SinkRow(
+        "harvest_sink_queued_sweeps",
+        "Sweeps that wait for it.",
+        lambda health: health.queued,
+    ),
+    _SinkRow(
+        "harvest_sink_last_success_seconds",
+        "When it last took a sweep, in seconds since 1970.",
+        lambda health: health.last_success_seconds,
+    ),
+)
+
+
 class _Status(Collector):
     """What is published, at the moment somebody looks."""
 
-    def __init__(self, source: Callable[[], Published]) -> None:
+    def __init__(self, source: Callable[[], Published], sinks: Callable[[], Sequence[Health]]) -> None:
         self._source = source
+        self._sinks = sinks
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -211,6 +252,11 @@ class _Status(Collector):
             values = [((one.filesystem, one.target), target_row.value(one)) for one in published.targets]
             yield _family(target_row.name, target_row.meaning, ("filesystem", "target"), values)
         yield from _agents(published.agents)
+        healths = self._sinks()
+        for sink_row in _SINKS:
+            found = [((one.name,), sink_row.value(one)) for one in healths]
+            numbers = [(labels, number) for labels, number in found if number is not None]
+            yield _family(sink_row.name, sink_row.meaning, ("sink",), numbers)
 
 
 def _agents(agents: tuple[AgentStatus, ...]) -> Iterator[Metric]:

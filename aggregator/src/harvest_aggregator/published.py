@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 from harvest.v1.stream_pb2 import AgentHealth, ReadCost
+from harvest_aggregator.clients import Client
+from harvest_aggregator.nodes import Nodes
 from harvest_core.accounting.sweeps import ClosedSweep, Place
 
 JobKey = tuple[str, bytes]
@@ -77,3 +79,7 @@ class Published:
     """Jobs of which it could not be known whether records began again."""
     incomplete: frozenset[JobKey] = frozenset()
     """Jobs that may have done more than was ever shown."""
+    clients: tuple[Client, ...] = ()
+    """Every client by its NID, as it was told last: clients have a longer period."""
+    nodes: Nodes | None = None
+    """Likewise by host, and when that was."""

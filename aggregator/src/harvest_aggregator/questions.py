@@ -49,9 +49,9 @@ class Question:
     def parse(cls, query: QueryParams, known: Known, parameters: Iterable[str]) -> Self:
         """Read the parameters of a query; what cannot be answered is refused with what can."""
         given = checked(query, parameters)
-        _one_of(given, "fs", "a file system of the site", known.filesystems)
-        _one_of(given, "server", "a server of the site", known.servers)
-        _one_of(given, "target", "a target that was seen", {status.target for status in known.targets})
+        one_of(given, "fs", "a file system of the site", known.filesystems)
+        one_of(given, "server", "a server of the site", known.servers)
+        one_of(given, "target", "a target that was seen", {status.target for status in known.targets})
         places = _places(given, known.targets)
         only_metadata = bool(places) and all(place.kind == MDT for place in places or ())
         if given.get("sort", "job") not in _SORTS:
@@ -66,7 +66,7 @@ class Question:
         )
 
 
-def _one_of(given: Mapping[str, str], name: str, what: str, known: Iterable[str]) -> None:
+def one_of(given: Mapping[str, str], name: str, what: str, known: Iterable[str]) -> None:
     """Check that a parameter, if it is given, names something that is known."""
     names = sorted(known)
     if name in given and given[name] not in names:

@@ -21,6 +21,8 @@ from harvest_aggregator.listening import Port
 from harvest_aggregator.metrics import Metrics
 from harvest_aggregator.refusals import NOT_READY, RefusedError
 from harvest_aggregator.serving import Address, Serving, serving
+from harvest_aggregator.sinks.running import Sinks
+from harvest_aggregator.sinks.table import plans
 from harvest_aggregator.streams import Streams
 from harvest_pki.certificates import load_certificate
 from harvest_pki.checks import days_left
@@ -60,16 +62,19 @@ class Aggregator:
         self._orders = self._files.read()
         self._certificate = self._orders.tls.certificate
         self._ledger_file = settings.data / LEDGER
+        self._sinks = Sinks()
         self._keeper = Keeper(
             Ledger(self._ledger_file),
             self._orders.own,
             on_close=lambda sweep, now: self._metrics.sweep_closed(sweep, now_seconds=now),
+            on_publish=self._sinks.offer,
         )
         self._metrics = Metrics(
             lambda: self._keeper.published,
             version=version("harvest-aggregator"),
             ledger_bytes=self._ledger_bytes,
             queued_sweeps=lambda: self._streams.queued_sweeps,
+            sinks=self._sinks.healths,
         )
         self._streams = Streams(self._keeper, self._orders.own, self._orders.admission, metrics=self._metrics, now=_now)
         self._not_yet: str | None = "the ledger is being read"
@@ -87,10 +92,12 @@ class Aggregator:
         ) as http:
             _log.info("HTTP is served", url=http.url)
             await asyncio.to_thread(self._keeper.start)
+            self._sinks.change(plans(self._orders.own))
             try:
                 await self._serve(http)
             finally:
                 await asyncio.to_thread(self._keeper.stop)
+                await asyncio.to_thread(self._sinks.stop)
         _log.info("stopped")
 
     async def _serve(self, http: Serving) -> None:
@@ -157,6 +164,7 @@ class Aggregator:
             self._delayed = str(error)
             return False
         self._orders, self._delayed = orders, None
+        self._sinks.change(plans(orders.own))
         await self._streams.change(orders.own)
         _log.info("changed files are in use")
         self._warn()
@@ -183,6 +191,7 @@ class Aggregator:
                 else []
             ),
             *([f"the aggregator's certificate ends in {left} days"] if 0 <= left < _CERTIFICATE_DAYS else []),
+            *self._sinks.warnings(),
         ]
 
     def _warn(self) -> None:

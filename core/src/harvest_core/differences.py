@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Protocol
 
-from harvest_core.facts import Facts, Moved, Name, moved_records, order_change
+from harvest_core.facts import ClientMarks, Facts, Moved, Name, moved_records, order_change
 from harvest_core.lustre.columns import Codes, JobColumns
 from harvest_core.wire import PART_BYTES, in_parts, moved_bytes
 
@@ -61,19 +61,21 @@ class Differences:
                 problem = error
                 break
             if len(columns.slot) >= PART_RECORDS or moved_bytes(columns) >= PART_BYTES:
-                about = replace(read, part=parts, is_last_part=False)
+                clients = None if read.clients is None else ClientMarks()  # the last part has them
+                about = replace(read, part=parts, is_last_part=False, clients=clients)
                 cut = in_parts(self._part(about, columns, columns.slot, follower.names), PART_RECORDS)
                 yield from cut
                 parts += len(cut)
                 columns = JobColumns()
         read = replace(read, part=parts)
+        used = chain(columns.slot, () if read.clients is None else read.clients.slot)
         if problem is not None or not read.complete:
-            last = self._part(replace(read, complete=False), columns, columns.slot, follower.names)
+            last = self._part(replace(read, complete=False), columns, used, follower.names)
             yield from in_parts(last, PART_RECORDS)
             return
         order = follower.order if self._order is None else order_change(self._order, follower.order)
         gone = array("q", [slot for slot in follower.gone if slot in self._told])
-        last = self._part(read, columns, chain(columns.slot, order, gone), follower.names)
+        last = self._part(read, columns, chain(used, order, gone), follower.names)
         last.order_is_full, last.order, last.gone = self._order is None, order, gone
         self._order = follower.order
         for slot in follower.gone:

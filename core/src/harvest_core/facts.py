@@ -53,8 +53,22 @@ class Moved:
 
 MOVED_COLUMNS: Final = tuple(Moved.__dataclass_fields__)
 
+
+@dataclass(slots=True)
+class ClientMarks:
+    """What is known of clients beside their counters, as columns; only where it is new or changed."""
+
+    slot: Numbers = field(default_factory=column)
+    live: Numbers = field(default_factory=column)
+    """1 while a client is connected there."""
+    server: Numbers = field(default_factory=column)
+    """1 where it is another server's connection."""
+
+
+MARK_COLUMNS: Final = tuple(ClientMarks.__dataclass_fields__)
+
 Name = tuple[int, bytes, int, int]
-"""(slot, job id, start in nanoseconds or 0, rank among records that print alike)."""
+"""(slot, job id or NID, start in nanoseconds or 0, rank among records that print alike)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +83,11 @@ class ReadCost:
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """One read of one target in one sweep, or a part of it."""
+    """One read of one target's job records, or of its clients' counters, in one sweep; or a part of it.
+
+    Clients' counters stay until somebody clears them, in files of their own: nothing evicts them (a cleanup interval
+    of 0), nothing can be skipped (``in_one_piece``), and their order says nothing (no ``lustre_version``).
+    """
 
     incarnation: bytes
     seq: int
@@ -106,6 +124,8 @@ class Facts:
     """Slots in file order: all, or the tail that differs from the order before."""
     gone: Numbers = field(default_factory=column)
     moved: Moved = field(default_factory=Moved)
+    clients: ClientMarks | None = None
+    """None: these are job records."""
     unread_lines: int = 0
     cost: ReadCost = ReadCost()
 
@@ -134,6 +154,9 @@ def moved_records(columns: JobColumns, extremes: dict[int, int]) -> Moved:
     for slot, rows in zip(columns.slot, columns.rows, strict=True):
         end = row + rows
         moved.rows.append(sum(keep[row:end]))
+        if not columns.minimum:  # clients have none
+            row = end
+            continue
         low, high = columns.minimum[row:end], columns.maximum[row:end]
         key = hash((low.tobytes(), high.tobytes(), columns.code[row:end].tobytes()))
         if extremes.get(slot) != key:

@@ -3,7 +3,8 @@
 Totals stay exact, time resolution is lost. Of each stretch that is certainly one life the first and the last
 value stay: the first because what came before the stretch is compared with it. A start names a life, so that whatever
 happens to others, all values under it are one stretch. Without one, a stretch ends wherever a record may have been
-reset, be it another one: a fall may be a clear, of which others came back higher.
+reset, be it another one: a fall may be a clear, of which others came back higher. Clients' files are read one after
+the other, so that a clear may show in some of them only, and in the rest a read later: a stretch begins after that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,14 +36,15 @@ def merged(reads: Sequence[Facts]) -> list[Facts]:
     last: dict[int, _Value] = {}
     startless, alike = _without_start(reads)
     started: set[int] = set()
-    calm_from = 0
+    of_clients = any(facts.clients is not None for facts in reads)
+    calm_from = int(of_clients)
     for number, facts in enumerate(reads):
         # a slot that is named is another record's from now on
         _settle([last.pop(name[0]) for name in facts.names if name[0] in last], kept)
         # beside records without a start none is taken by its start: what becomes of it may be evidence about them
         started.update(name[0] for name in (*facts.names, *facts.again) if not startless)
         if number and not _nothing_reset(reads[number - 1], facts, values[number], last):
-            calm_from = number
+            calm_from = number + of_clients
         for slot, value in values[number].items():
             before = last.get(slot)
             last[slot] = value
@@ -52,7 +54,7 @@ def merged(reads: Sequence[Facts]) -> list[Facts]:
                 is_one_life = not _fell(before, value)
             else:
                 is_calm = before.read >= calm_from and slot not in alike
-                is_one_life = is_calm and _same_life(before, value, reads[before.read : number + 1])
+                is_one_life = is_calm and (of_clients or _same_life(before, value, reads[before.read : number + 1]))
             if is_one_life:
                 value.since = before.since or reads[before.read].seq
             if is_one_life and before.since:  # neither the first nor the last of its stretch: it can go
@@ -102,9 +104,13 @@ def _values(number: int, facts: Facts) -> dict[int, _Value]:
 def _nothing_reset(before: Facts, facts: Facts, values: dict[int, _Value], last: dict[int, _Value]) -> bool:
     """Tell whether between two reads of one mount nothing was evicted, cleared, re-created or left unread."""
     set_back = (facts.read_at - before.read_at) < (facts.uptime - before.uptime)
-    watched = facts.complete and before.complete and facts.seq == before.seq + 1 and facts.mount == before.mount
+    watched = facts.complete and before.complete and facts.mount == before.mount
     known = {name[0] for name in facts.names}
     moved_back = any(int(slot) not in known for slot in facts.order)
+    if facts.clients is None:
+        watched = watched and facts.seq == before.seq + 1
+    else:  # they are not told in every sweep, and their order says nothing
+        moved_back = False
     # what a record had before these reads is not known here: it may have fallen
     fell = any(_fell(last[slot], value) if slot in last else slot not in known for slot, value in values.items())
     plain = not (facts.order_is_full or facts.directory_gone or len(facts.gone) or len(facts.moved.partial))

@@ -10,7 +10,19 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any, Final
 
-from harvest_core.facts import MDT, MOVED_COLUMNS, OST, Facts, Mount, Moved, Numbers, ReadCost, packed
+from harvest_core.facts import (
+    MARK_COLUMNS,
+    MDT,
+    MOVED_COLUMNS,
+    OST,
+    ClientMarks,
+    Facts,
+    Mount,
+    Moved,
+    Numbers,
+    ReadCost,
+    packed,
+)
 from harvest_core.lustre.columns import JobColumns, column
 from harvest_core.lustre.names import parse_version
 
@@ -73,6 +85,10 @@ def write(message: Any, facts: Facts) -> None:  # noqa: ANN401
         message.order.full = facts.order_is_full
         _pack(message.order.slot, facts.order)
         _pack(message.gone, facts.gone)
+    if facts.clients is not None:
+        message.exports.SetInParent()
+        for name in MARK_COLUMNS:
+            _pack(getattr(message.exports, name), getattr(facts.clients, name))
     for name in MOVED_COLUMNS:
         _pack(getattr(message.jobs, name), getattr(facts.moved, name))
 
@@ -124,6 +140,11 @@ def read(message: Any, unpack: Callable[[Any], Numbers]) -> Facts:  # noqa: ANN4
         order=unpack(message.order.slot),
         gone=unpack(message.gone),
         moved=Moved(**{name: unpack(getattr(message.jobs, name)) for name in MOVED_COLUMNS}),
+        clients=(
+            ClientMarks(**{name: unpack(getattr(message.exports, name)) for name in MARK_COLUMNS})
+            if message.HasField("exports")
+            else None
+        ),
         unread_lines=message.unread_lines,
         cost=ReadCost(**{name: getattr(message.cost, name) for name in _COSTS}),
     )
@@ -139,10 +160,7 @@ def joined(parts: Sequence[Facts], concatenated: Callable[[list[Numbers], list[i
     for number, part in enumerate(parts):
         if part.part != number or part.is_last_part != (number == len(parts) - 1):
             raise WireError("the parts of a read are not those from the first to the last")
-        if (part.incarnation, part.seq, part.target, part.mount) != (
-            *(parts[0].incarnation, parts[0].seq),
-            *(parts[0].target, parts[0].mount),
-        ):
+        if _read_of(part) != _read_of(parts[0]):
             raise WireError("parts of different reads are mixed")
     if len(parts) == 1:
         return parts[0]
@@ -165,6 +183,10 @@ def joined(parts: Sequence[Facts], concatenated: Callable[[list[Numbers], list[i
     )
 
 
+def _read_of(part: Facts) -> tuple[object, ...]:
+    return part.incarnation, part.seq, part.target, part.mount, part.clients is None
+
+
 def concatenated(columns: list["array[int]"], shifts: list[int]) -> "array[int]":
     """Put columns together without numpy."""
     return array("q", [number + shift for numbers, shift in zip(columns, shifts, strict=False) for number in numbers])
@@ -175,7 +197,8 @@ def in_parts(facts: Facts, size: int) -> list[Facts]:
     names = [*facts.again, *facts.names]
     moved = facts.moved
     count = max(len(moved.slot), len(names))
-    tail = _NUMBER_BYTES * (len(facts.order) + len(facts.gone))
+    marks = facts.clients or ClientMarks()
+    tail = _NUMBER_BYTES * (len(facts.order) + len(facts.gone) + len(MARK_COLUMNS) * len(marks.slot))
     head = sum(_NAME_BYTES + len(name.encode()) + len(unit.encode()) for _, name, unit in facts.counters)
     named = [_NAME_BYTES + len(job) for _, job, _, _ in names]
     if count <= size and head + sum(named) + moved_bytes(moved) + tail <= PART_BYTES:
@@ -210,6 +233,7 @@ def in_parts(facts: Facts, size: int) -> list[Facts]:
                 order_is_full=facts.order_is_full and is_end,
                 order=facts.order if is_end else column(),
                 gone=facts.gone if is_end else column(),
+                clients=facts.clients if is_end or facts.clients is None else ClientMarks(),
                 moved=_cut(moved, range(len(moved.slot))[first:end], ends),
             )
         )

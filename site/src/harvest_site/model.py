@@ -48,7 +48,7 @@ class Clients(Model):
     enabled: bool = True
     """Read the counters of every client node."""
 
-    interval_seconds: Annotated[int, Duration("10s", "1h")] = Field(default=60, alias="interval")
+    interval_seconds: Annotated[int, Duration("1s", "1h")] = Field(default=60, alias="interval")
     """How often: one file per node and target is read in this time."""
 
 

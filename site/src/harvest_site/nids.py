@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, IPv6Network, NetmaskValueError
 from typing import Final, Self
 
@@ -48,13 +49,10 @@ class NidRange:
 
     def contains(self, nid: str) -> bool:
         """Tell whether an address as servers print it is within."""
-        parsed = parse_nid(nid)
-        if parsed is None or parsed.network != self.network:
-            return False
-        version, numbers = _numbers(parsed.address)
+        network, version, numbers = _taken_apart(nid)
         return (
-            version == self.version
-            and len(numbers) == len(self.parts)
+            network == self.network
+            and version == self.version
             and all(low <= number <= high for number, (low, high) in zip(numbers, self.parts, strict=True))
         )
 
@@ -74,10 +72,17 @@ def _bounds(part: str) -> tuple[int, int]:
     return int(low), int(high or low)
 
 
-def _numbers(address: str) -> tuple[int | None, tuple[int, ...]]:
+@lru_cache(maxsize=16)  # one after another is compared with all ranges of a site
+def _taken_apart(nid: str) -> tuple[str | None, int | None, tuple[int, ...]]:
+    parsed = parse_nid(nid)
+    if parsed is None:
+        return None, None, ()
+    address = parsed.address
     if re.fullmatch("[0-9]{1,10}", address):
-        return None, (int(address),)
+        return parsed.network, None, (int(address),)
     try:
-        return (6, (int(IPv6Address(address)),)) if ":" in address else (4, tuple(IPv4Address(address).packed))
+        if ":" in address:
+            return parsed.network, 6, (int(IPv6Address(address)),)
+        return parsed.network, 4, tuple(IPv4Address(address).packed)
     except AddressValueError:
-        return 0, ()
+        return None, None, ()

@@ -25,7 +25,9 @@ _USED: Final[Mapping[str, Callable[[Spec], bool]]] = {
 }
 """Every part that may lack an implementation, and whether a site asks for it."""
 
-IMPLEMENTED: Final[frozenset[str]] = frozenset({"aggregators", "certificates.denySerials"})
+IMPLEMENTED: Final[frozenset[str]] = frozenset(
+    {"aggregators", "certificates.denySerials", "clients", "ganglia", "hosts", "lnets"}
+)
 """Who builds a part adds its name."""
 
 

@@ -33,6 +33,9 @@ class Ganglia(Model):
     heartbeat: bool = False
     """Also report nodes as alive that run no gmond of their own. A dead node then looks alive while Lustre knows it."""
 
+    dry_run: bool = False
+    """Send nothing: write to the aggregator's log what would be sent."""
+
 
 class Influxdb(Model):
     """Points of jobs, in the measurement `lustre`."""

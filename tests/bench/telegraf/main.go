@@ -35,7 +35,10 @@ func main() {
 	}
 	plugin := &lustre2.Lustre2{
 		MgsProcfiles: []string{root + "/sys/fs/lustre/mgs/*/eviction_count"},
-		OstProcfiles: []string{root + "/proc/fs/lustre/obdfilter/*/job_stats"},
+		OstProcfiles: []string{
+			root + "/proc/fs/lustre/obdfilter/*/job_stats",
+			root + "/proc/fs/lustre/obdfilter/*/exports/*/stats",
+		},
 		MdsProcfiles: []string{root + "/proc/fs/lustre/mdt/*/job_stats"},
 	}
 	input := models.NewRunningInput(plugin, &models.InputConfig{Name: "lustre2"})

@@ -8,6 +8,7 @@ import pytest
 
 from harvest.v1.stream_pb2 import Hello, MountedTarget, StreamRequest, StreamResponse
 from harvest_agent.conversations import Conversation, RefusedError
+from harvest_agent.cursors import Wishes
 from harvest_agent.segments import DamagedError, Record, UnreadableError
 from unit.agent.spooling import HERE, A, B, Bench, open_files, unreadable
 
@@ -336,7 +337,7 @@ def test_the_interval_is_remembered_over_a_restart(talk: Talk) -> None:
     talk.begin()
     talk.welcome("fs", interval_seconds=5)
     talk.bench.reopen()
-    assert talk.bench.shelf.interval_seconds(HERE) == 5
+    assert talk.bench.shelf.wishes(HERE) == Wishes(5, {})
 
 
 @pytest.mark.parametrize("seconds", [0, 3601, 1 << 31])

@@ -9,6 +9,7 @@ from harvest.v1.stream_pb2 import ReadCost
 from harvest_aggregator.http import app
 from harvest_aggregator.metrics import Metrics
 from harvest_aggregator.published import Published, TargetStatus
+from harvest_aggregator.sinks.backlog import Health
 from harvest_core.accounting.sweeps import ClosedSweep, ClosedTable, Place, TickWork
 from harvest_core.accounting.totals import Counter
 from harvest_site.loading import load
@@ -123,8 +124,15 @@ PLACED = published(
 """The same, and one more thing that was done, by target."""
 
 
-def metrics(source: Published) -> Metrics:
-    return Metrics(lambda: source, version="1.2.3", ledger_bytes=lambda: 4096, queued_sweeps=lambda: 3)
+HEALTH = Health(
+    name="gmond", accepted=9, rejected=1, dropped=2, queued=1, last_success_seconds=TICK + 1.5, trouble="it sleeps"
+)
+
+
+def metrics(source: Published, *, sinks: tuple[Health, ...] = (HEALTH,)) -> Metrics:
+    return Metrics(
+        lambda: source, version="1.2.3", ledger_bytes=lambda: 4096, queued_sweeps=lambda: 3, sinks=lambda: sinks
+    )
 
 
 def client(

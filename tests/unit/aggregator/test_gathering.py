@@ -32,6 +32,17 @@ def test_what_is_not_wanted_is_left_out_and_checked_all_the_same() -> None:
         gathered(*sweep(1, "a-OST0000", parts=3)[1:], unwanted="a-OST0000")
 
 
+def test_a_target_may_also_have_its_clients_read() -> None:
+    first, last = sweep(1, "a-OST0000")
+    clients = Batch()
+    clients.CopyFrom(first)
+    clients.exports.SetInParent()
+    (whole,) = gathered(first, clients, last)
+    assert len(whole.batches) == 3
+    with pytest.raises(NonsenseError):
+        gathered(first, clients, clients)
+
+
 TWO = sweep(1, "a-OST0000", "a-OST0001", parts=2)
 
 

@@ -68,6 +68,16 @@ def test_agents_say_how_they_are_doing() -> None:
     assert not any(line.startswith('harvest_agent_late_seconds{agent="mds1"}') for line in lines())
 
 
+def test_sinks_say_how_they_are_doing() -> None:
+    assert {
+        'harvest_sink_accepted_total{sink="gmond"} 9.0',
+        'harvest_sink_rejected_total{sink="gmond"} 1.0',
+        'harvest_sink_dropped_total{sink="gmond"} 2.0',
+        'harvest_sink_queued_sweeps{sink="gmond"} 1.0',
+        'harvest_sink_last_success_seconds{sink="gmond"} 1.7000000015e+09',
+    } <= set(lines())
+
+
 def test_no_job_has_a_series() -> None:
     assert [line for line in lines(BUSY) if "harvest_table_jobs{" in line] == [
         'harvest_table_jobs{filesystem="home",kind="ost"} 2.0',

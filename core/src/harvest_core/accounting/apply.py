@@ -21,7 +21,7 @@ from harvest_core.accounting.lives import NEW, NEW_FLAGGED, SAME, SAME_FLAGGED, 
 from harvest_core.accounting.mounts import NEVER, NSECS, Integers, MountState, UnnamedError
 from harvest_core.accounting.order import restamp
 from harvest_core.accounting.versions import can_skip, counts_from_boot
-from harvest_core.facts import Facts
+from harvest_core.facts import ClientMarks, Facts
 
 
 @dataclass(slots=True)
@@ -111,6 +111,8 @@ def apply(stay: Stay, facts: Facts) -> Work:
     try:
         state.learn(facts.incarnation, facts.names, facts.counters, facts.again)
         read, flat = _resolved(state, facts)
+        marks = facts.clients or ClientMarks()
+        marked = state.rows_of(facts.incarnation, np.asarray(marks.slot, np.int64))
     except UnnamedError:
         if state.last_tick == NEVER:
             stay.mounts.pop()
@@ -120,6 +122,8 @@ def apply(stay: Stay, facts: Facts) -> Work:
         state.value_seq[:] = 0
     state.watch_clock(facts.read_at, facts.uptime)
     work = _values(state, read, flat)
+    if len(marked):
+        state.is_live[marked], state.is_server[marked] = marks.live != 0, marks.server != 0
     _unseen(work, state, read)
     state.last_seq = (facts.incarnation, facts.seq)
     state.last_tick = facts.tick_seconds
@@ -161,6 +165,10 @@ def _values(state: MountState, read: Read, flat: Integers) -> Work:
     if resets and not read.facts.complete:  # what ended those may have ended others, which it did not reach
         state.in_doubt[: len(state.jobs)] = True
     _remember(state, read, is_order_new=bool(resets))
+    if read.facts.clients is not None and (resets or len(read.gone)):
+        # files are read one by one: what ended those may have come after the others had been read
+        state.in_doubt[: len(state.jobs)] = True
+        state.in_doubt[read.rows[verdict == NEW]] = False
     _extremes(state, read, flat)
     worked = (samples | sums) != 0
     is_all = bool(worked.all())
@@ -284,9 +292,10 @@ def _windows(state: MountState, read: Read) -> Integers:
     facts = read.facts
     start = state.start[read.rows]
     clock = facts.uptime if counts_from_boot(facts.lustre_version) else facts.read_at
-    age = np.maximum(clock + state.clock_back - start, 1)
+    age = clock + state.clock_back - start
     period = max(facts.period_seconds, 1)
-    lived = np.where(start != 0, -(-age // (period * NSECS)) * period, 0)
+    # one that begins later than now did so before the clock was set back: how long ago, nobody knows
+    lived = np.where((start != 0) & (age >= 0), -(-np.maximum(age, 1) // (period * NSECS)) * period, 0)
     since = state.seen_tick[read.rows]
     if len(facts.moved.continuous):  # the values of the sweeps between were merged into this one
         since = np.where(facts.moved.continuous > 0, state.value_tick[read.rows], since)
@@ -321,7 +330,8 @@ def _remember(state: MountState, read: Read, *, is_order_new: bool) -> None:
     state.absent[:count] += 1
     state.absent[read.order] = 0
     state.surely_absent[read.order] = False
-    state.in_doubt[read.order] = False
+    if facts.clients is None or len(rows):  # if no client moved, their files may not have been read
+        state.in_doubt[read.order] = False
     state.last_could_skip = can_skip(facts.lustre_version) and not facts.in_one_piece
     if not state.last_could_skip:
         state.surely_absent[:count] |= state.absent[:count] > 0

@@ -87,9 +87,10 @@ def gather(state: MountState, read: Read) -> Evidence:
     if cleared or in_doubt.any():  # whoever seemed too busy to be evicted may have been cleared
         recreated, kept, displaced = order_with(unmoved)
     incarnation, last_seq = state.last_seq
-    skipped = incarnation != facts.incarnation or facts.seq != last_seq + 1
+    skipped = incarnation != facts.incarnation or _was_skipped(state, facts, last_seq)
     missed = (~state.unplaced[rows] & (not state.last_was_complete)) | skipped
     absent = state.absent[rows] > 0
+    is_cut = not facts.complete and facts.clients is None  # each client has a file of its own, which was read whole
     twin = _changed_twins(state, read)
     if incarnation != facts.incarnation:
         twin |= known & ~unmoved & _may_have_equals(state, read)
@@ -102,9 +103,16 @@ def gather(state: MountState, read: Read) -> Evidence:
         certain=_certain(state, read),
         surely_absent=surely_absent,
         twin=twin,
-        suspect=idle | absent | displaced | in_doubt | cleared | (not facts.complete) | _behind_idle(state, read, idle),
+        suspect=idle | absent | displaced | in_doubt | cleared | is_cut | _behind_idle(state, read, idle),
         unwatched=absent | missed,
     )
+
+
+def _was_skipped(state: MountState, facts: Facts, last_seq: int) -> bool:
+    """Tell whether a read before this one is missing; clients are not told in every sweep, but once in a period."""
+    if facts.clients is None:
+        return facts.seq != last_seq + 1
+    return facts.tick_seconds - state.last_tick >= 2 * facts.period_seconds
 
 
 def nothing_removed(state: MountState, read: Read, reset: Flags) -> bool:
@@ -169,14 +177,17 @@ def _behind_idle(state: MountState, read: Read, idle: Flags) -> Flags:
 
 
 def _unmoved(state: MountState, read: Read) -> Flags:
-    """Tell which records are sent only because the agent is new: nothing about them changed."""
+    """Tell which records are sent only because the agent is new: nothing about them changed.
+
+    Clients' counters do not say when they last did: those of one that was away may have come to the same numbers.
+    """
     count = len(read.rows)
     if read.facts.complete and not read.facts.order_is_full:
         return np.zeros(count, np.bool_)
     changed = (read.samples != read.old_samples) | (read.sums != read.old_sums)
     steady = np.bincount(read.record, changed, count) == 0
     unmoved: Flags = read.known & steady & (read.facts.moved.snapshot == state.snapshot[read.rows])
-    return unmoved
+    return unmoved if read.facts.clients is None else unmoved & ~state.surely_absent[read.rows]
 
 
 def _certain(state: MountState, read: Read) -> Flags:

@@ -15,7 +15,8 @@ _FIRST_ROOM = 64
 _NEVER_FIRST = ("stamp", "seen_tick", "work_tick", "least", "most")
 _ZERO_FIRST = (
     *("start", "snapshot", "used", "absent", "least_interval", "value_seq", "value_tick"),
-    *("back_steps", "surely_absent", "in_doubt", "unplaced", "spoilt", "is_twin", "horizon", "samples", "sums"),
+    *("back_steps", "surely_absent", "in_doubt", "unplaced", "spoilt", "is_twin", "is_live", "is_server", "horizon"),
+    *("samples", "sums"),
 )
 """What a new row's columns hold."""
 BY_ROW = frozenset({*_NEVER_FIRST, *_ZERO_FIRST})
@@ -104,6 +105,10 @@ class MountState:
         """Rows of ids that were seen several times in one read without a start."""
         self.is_twin = np.zeros(_FIRST_ROOM, np.bool_)
         """Likewise: what their places tell about others is nothing, they may have changed places."""
+        self.is_live = np.zeros(_FIRST_ROOM, np.bool_)
+        """Of clients: somebody is connected there."""
+        self.is_server = np.zeros(_FIRST_ROOM, np.bool_)
+        """Likewise: it is a server, and no client."""
         self.ended: set[int] = set()
         """Rows of such ids that were flagged as ended when they vanished."""
         self.least: Integers = np.zeros((_FIRST_ROOM, 0), np.int64)

@@ -21,11 +21,17 @@ class Place(NamedTuple):
     kind: str
     """OST or MDT."""
     target: str
+    of_clients: bool = False
+    """Of client nodes, and not of jobs: these have tables of their own, by NID."""
 
     @property
     def table(self) -> tuple[str, str]:
-        """Return which table it adds to."""
+        """Return which table it adds to, of those of jobs or of those of clients."""
         return self.filesystem, self.kind
+
+
+_Key = tuple[tuple[str, str], bool]
+"""A table, and whether it is of clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,6 +89,8 @@ class ClosedSweep:
     """Those that were expected and had not reported."""
     tables: Mapping[tuple[str, str], ClosedTable]
     """By file system and kind of target."""
+    clients: Mapping[tuple[str, str], ClosedTable] = field(default_factory=dict)
+    """Likewise of clients, whose ids are NIDs; of file systems whose clients were reported at this tick."""
     work: Mapping[Place, tuple[TickWork, ...]]
     """What was done on each target at this tick, if anything: one report, or several while it moves between servers."""
 
@@ -178,7 +186,7 @@ def _compact(numbers: Integers) -> NDArray[Any]:
 @dataclass(slots=True)
 class _OpenSweep:
     reported: set[Place] = field(default_factory=set)
-    tables: dict[tuple[str, str], _OpenTable] = field(default_factory=dict)
+    tables: dict[_Key, _OpenTable] = field(default_factory=dict)
     work: dict[Place, tuple[TickWork, ...]] = field(default_factory=dict)
 
 
@@ -193,27 +201,27 @@ class Sweeps:
         self._deadline_seconds = deadline_seconds
         self._open: dict[int, _OpenSweep] = {}
         self._closed_tick = closed_tick_seconds
-        self._tables: dict[tuple[str, str], JobTable] = {}
+        self._tables: dict[_Key, JobTable] = {}
 
     def restore(self, place: Place, stay: Stay, *, until_tick: int) -> None:
         """Add all that a stay has counted so far to the totals; what is applied to it later is reported.
 
         A clock that was ahead may have given ticks after the last one that can be: they tell no job's last work.
         """
-        self._tables.setdefault(place.table, JobTable()).add_stay(stay, until_tick)
+        self._tables.setdefault((place.table, place.of_clients), JobTable()).add_stay(stay, until_tick)
 
     def report(self, place: Place, work: Work, *, late: bool = False) -> None:
         """Take in one target's work; what is late, or comes after its sweep was closed, raises totals only."""
         if work.mount is None:
             return
-        table = self._tables.setdefault(place.table, JobTable())
+        table = self._tables.setdefault((place.table, place.of_clients), JobTable())
         places = table.places(work.mount, work.row, work.column)
         if late or work.tick_seconds <= self._closed_tick:
             table.add(places, work.samples, work.sum, work.tick_seconds)
             return
         sweep = self._open.setdefault(work.tick_seconds, _OpenSweep())
         sweep.reported.add(place)
-        open_table = sweep.tables.setdefault(place.table, _OpenTable())
+        open_table = sweep.tables.setdefault((place.table, place.of_clients), _OpenTable())
         open_table.fit(table.samples.shape)
         if len(places):
             sweep.work[place] = (*sweep.work.get(place, ()), open_table.add(places, work))
@@ -228,11 +236,21 @@ class Sweeps:
                 break
             del self._open[tick]
             self._closed_tick = tick
+            told = {place.filesystem for place in sweep.reported if place.of_clients}
             tables = {
-                key: _closed(table, sweep.tables.get(key, _OpenTable()), tick) for key, table in self._tables.items()
+                key: _closed(table, sweep.tables.get(key, _OpenTable()), tick)
+                for key, table in self._tables.items()
+                if not key[1] or key[0][0] in told
             }
-            missing = expected - sweep.reported
-            closed.append(ClosedSweep(tick_seconds=tick, missing=missing, tables=tables, work=sweep.work))
+            closed.append(
+                ClosedSweep(
+                    tick_seconds=tick,
+                    missing=expected - sweep.reported,
+                    tables={key: table for (key, of_clients), table in tables.items() if not of_clients},
+                    clients={key: table for (key, of_clients), table in tables.items() if of_clients},
+                    work={place: work for place, work in sweep.work.items() if not place.of_clients},
+                )
+            )
         return closed
 
 

@@ -20,6 +20,7 @@ _OLD_DATA = {("read", "bytes"): _READ, ("write", "bytes"): _WRITE}
 _NO_OPERATIONS = {
     *(_READ, _WRITE),
     *("read", "write"),  # RPCs of the bytes that are counted beside them
+    *("preprw", "commitrw"),  # likewise, in the files of clients of old OSTs
     *("samedir_rename", "crossdir_rename", "parallel_rename_file", "parallel_rename_dir", "rename_trylocks"),
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from harvest_core import wire
 from harvest_core.accounting.mounts import Integers
-from harvest_core.facts import Facts, Moved
+from harvest_core.facts import ClientMarks, Facts, Moved
 from harvest_core.wire import WireError
 
 __all__ = ["WireError", "joined", "read"]
@@ -30,7 +30,13 @@ def read(message: Any) -> Facts:  # noqa: ANN401 - core knows the message's shap
     _check_read(facts)
     _check_names(facts)
     _check_moved(facts.moved)
-    for name, slots in (("order", facts.order), ("gone", facts.gone), ("slot", facts.moved.slot)):
+    marked = ClientMarks() if facts.clients is None else facts.clients
+    if not len(marked.slot) == len(marked.live) == len(marked.server):
+        raise WireError("the clients' columns differ in length")
+    for name, slots in (
+        *(("order", facts.order), ("gone", facts.gone)),
+        *(("slot", facts.moved.slot), ("client", marked.slot)),
+    ):
         _check_bound(name, slots, _SLOTS)
         _check_distinct(name, slots)
     return facts

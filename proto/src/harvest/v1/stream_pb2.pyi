@@ -19,6 +19,11 @@ if sys.version_info >= (3, 11):
 else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
+if sys.version_info >= (3, 13):
+    from warnings import deprecated as _deprecated
+else:
+    from typing_extensions import deprecated as _deprecated
+
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class _TargetKind:
@@ -465,7 +470,9 @@ class Batch(_message.Message):
     @_builtins.property
     def jobs(self) -> Global___JobColumns: ...
     @_builtins.property
-    def exports(self) -> Global___ExportColumns: ...
+    def exports(self) -> Global___ExportColumns:
+        """there: the records are clients' counters, each named by its NID in place of a job"""
+
     def __init__(
         self,
         *,
@@ -565,10 +572,12 @@ class Dictionary(_message.Message):
     @_builtins.property
     def unit(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def nid(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """of export slots, in the order of export_slot"""
+        """as job"""
 
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def export_slot(self) -> Global___Column: ...
     def __init__(
         self,
@@ -707,6 +716,8 @@ Global___JobColumns: _TypeAlias = JobColumns  # noqa: Y015
 
 @_typing.final
 class ExportColumns(_message.Message):
+    """What is known of clients beside their counters, where it is new or changed."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     SLOT_FIELD_NUMBER: _builtins.int
@@ -720,12 +731,18 @@ class ExportColumns(_message.Message):
     @_builtins.property
     def slot(self) -> Global___Column: ...
     @_builtins.property
-    def rows(self) -> Global___Column: ...
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
+    def rows(self) -> Global___Column:
+        """as those of jobs"""
+
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def code(self) -> Global___Column: ...
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def samples(self) -> Global___Column: ...
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def sum(self) -> Global___Column: ...
     @_builtins.property
     def live(self) -> Global___Column:
@@ -736,6 +753,7 @@ class ExportColumns(_message.Message):
         """1 where the export is another server's"""
 
     @_builtins.property
+    @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def gone(self) -> Global___Column: ...
     def __init__(
         self,

@@ -1,0 +1,118 @@
+"""Whose clients are read when: every file system has its own period, and the files are spread over it."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from harvest_agent.clients import TargetClients
+from harvest_agent.tree import TargetFiles
+from harvest_core.facts import Facts, Mount
+from harvest_core.lustre.columns import Codes
+from harvest_core.lustre.names import parse_target
+
+_SPREAD: Final = 0.8
+"""Of a period: the rest is for whatever goes wrong."""
+_DUTY: Final = 0.25
+"""Of any second that may be spent reading."""
+_AT_ONCE: Final = 32
+"""Clients between two looks at whether the target was remounted."""
+_WAIT_SECONDS: Final = 1.0
+
+TargetKey = tuple[str, str]
+
+
+class ClientRounds:
+    """The clients of all targets. What a pass through a target's clients showed is told in a sweep of the next period.
+
+    A pass that takes longer is told when it is done.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._codes = Codes()
+        self._followed: dict[TargetKey, TargetClients] = {}
+        self._began: dict[TargetKey, float] = {}
+        self._over: list[TargetClients] = []
+        """Mounts that ended, and were not told to their end."""
+        self._unmounted: set[TargetKey] = set()
+        """Targets that were seen unmounted: whoever follows them next must say so."""
+        self._periods: dict[TargetKey, int] = {}
+        self._intervals: Mapping[str, int] = {}
+        self._last_read = clock()
+
+    def want(self, intervals: Mapping[str, int]) -> None:
+        """Follow the clients of these file systems, each with its period in seconds."""
+        self._intervals = intervals
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """When to read some more; None: not before the next sweep."""
+        waits = [_WAIT_SECONDS, *(interval * _SPREAD / 10 for interval in self._intervals.values())]
+        is_any = any(follower.is_calm or not follower.is_done for follower in self._followed.values())
+        return min(waits) if is_any else None
+
+    @property
+    def slots_used(self) -> int:
+        """The most names that were given for one target."""
+        return max((follower.slots_used for follower in self._followed.values()), default=0)
+
+    def read(self) -> None:
+        """Read as many files as are due by now, but not for longer than we may."""
+        now = self._clock()
+        until = now + _DUTY * min(now - self._last_read, 1.0)
+        self._last_read = now
+        for key, follower in self._followed.items():
+            follower.look()
+            interval = self._intervals.get(_fsname(key), 1)
+            part = min((now - self._began[key]) / (interval * _SPREAD), 1.0)
+            while not follower.is_done and (left := follower.left(part)) > 0:
+                if self._clock() >= until:
+                    return
+                follower.read_some(min(left, _AT_ONCE), lambda: self._clock() >= until)
+
+    def sweep(self, about: Facts, mounted: Mapping[TargetKey, tuple[TargetFiles, Mount]]) -> Iterator[Facts]:
+        """Yield what is to be told in this sweep; ``about`` has what is the same for all targets."""
+        wanted = {key: found for key, found in mounted.items() if _fsname(key) in self._intervals}
+        self._unmounted |= self._followed.keys() - mounted.keys()
+        for key in list(self._followed):
+            if key not in wanted or self._followed[key].is_remounted(wanted[key][0]):
+                self._over.append(self._followed.pop(key))
+        for follower in self._over:
+            yield from follower.facts(self._said(about, follower), is_over=True)
+        self._over = []
+        for key, (target, mount) in wanted.items():
+            period = about.tick_seconds // self._intervals[_fsname(key)]
+            follower_ = self._followed.get(key)
+            if follower_ is None:
+                self._followed[key] = TargetClients(target, mount, self._codes, was_gone=key in self._unmounted)
+                self._unmounted.discard(key)
+                self._begin(key, target, period)
+            elif follower_.is_done and period != self._periods[key]:
+                yield from follower_.facts(self._said(about, follower_), is_over=False)
+                self._begin(key, target, period)
+
+    def begin_segment(self) -> None:
+        """Name again what is used from now on."""
+        for follower in (*self._followed.values(), *self._over):
+            follower.differences.begin_segment()
+
+    def _begin(self, key: TargetKey, target: TargetFiles, period: int) -> None:
+        self._periods[key] = period
+        self._began[key] = self._clock()
+        self._followed[key].begin(target)
+
+    def _said(self, about: Facts, follower: TargetClients) -> Facts:
+        key = (follower.target.source, follower.target.name)
+        return replace(
+            about,
+            kind=follower.kind,
+            target=follower.target.name,
+            mount=follower.mount,
+            period_seconds=self._intervals.get(_fsname(key), about.period_seconds),
+        )
+
+
+def _fsname(key: TargetKey) -> str:
+    parsed = parse_target(key[1])
+    return "" if parsed is None else parsed.fsname

@@ -1,0 +1,1 @@
+"""Where closed sweeps go. A sink is one file here and one line in ``table``."""

@@ -1,0 +1,91 @@
+"""Sinks in the running aggregator: started, changed and stopped with the site, and told of in /metrics and /readyz."""
+
+import asyncio
+import socket
+import time
+import urllib.request
+from pathlib import Path
+
+from harvest.v1.stream_pb2 import Batch
+from support.ganglia import free_port
+from support.processes import LIMIT_SECONDS, Running, running, wait_for
+from support.uplinks import SITE, hello, sweep
+
+
+def swept(seq: int) -> list[Batch]:
+    """Return a sweep of the present: the second is of the last tick, the first of the one before."""
+    batches = sweep(seq, "home-OST0000")
+    for batch in batches:
+        batch.tick_seconds = int(time.time()) // 20 * 20 + 20 * (seq - 2)
+    return batches
+
+
+def numbers(here: Running) -> dict[str, float]:
+    with urllib.request.urlopen(f"{here.url}metrics", timeout=LIMIT_SECONDS) as answer:  # noqa: S310
+        rows = [line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line.startswith("harvest_sink_")]
+    return {name: float(number) for name, number in rows}
+
+
+def site(*names: str, port: int) -> str:
+    sinks = ", ".join(f'{{name: {name}, ganglia: {{address: "127.0.0.1:{port}"}}}}' for name in names)
+    return f"{SITE}sinks: [{sinks}]\n"
+
+
+def accepted(here: Running, name: str) -> float:
+    return numbers(here).get(f'harvest_sink_accepted_total{{sink="{name}"}}', 0.0)
+
+
+def test_sinks_come_and_go_with_the_site_and_are_told_of(tmp_path: Path) -> None:
+    port = free_port()
+    with running(tmp_path, site=site("one", "two", port=port)) as here:
+        status, said = here.get("readyz")
+        assert status == 200
+        assert not any("ganglia" in warning for warning in said["warnings"])
+
+        async def sweeps() -> None:
+            agent = here.agent("oss1")
+            await agent.begin(hello("oss1", "home-OST0000"))
+            await agent.say(*swept(1))
+            assert await agent.acknowledged() == 1
+            await asyncio.to_thread(
+                wait_for, lambda: min(accepted(here, "one"), accepted(here, "two")) >= 1, "the sweep"
+            )
+            assert abs(numbers(here)['harvest_sink_last_success_seconds{sink="one"}'] - time.time()) < LIMIT_SECONDS
+            here.site.write_text(site("one", "three", port=port))
+            changed = "changed files are in use"
+            await asyncio.to_thread(wait_for, lambda: here.events(changed), "the change")
+            await agent.say(*swept(2))
+            assert await agent.acknowledged() == 2
+            await asyncio.to_thread(wait_for, lambda: accepted(here, "three") >= 1, "the new sink's sweep")
+            assert accepted(here, "one") >= 2
+            assert {name for name in numbers(here) if "accepted" in name} == {
+                'harvest_sink_accepted_total{sink="one"}',
+                'harvest_sink_accepted_total{sink="three"}',
+            }
+            await agent.close()
+
+        asyncio.run(sweeps())
+        assert here.stop() == 0
+
+
+def test_a_sink_in_trouble_is_a_warning_and_agents_are_served(tmp_path: Path) -> None:
+    name = socket.gethostname().partition(".")[0] + ".invalid"
+    text = f'{SITE}sinks: [{{name: lost, ganglia: {{address: "{name}:8649"}}}}]\n'
+    with running(tmp_path, site=text) as here:
+
+        async def sweeps() -> None:
+            agent = here.agent("oss1")
+            await agent.begin(hello("oss1", "home-OST0000"))
+            await agent.say(*swept(1))
+            assert await agent.acknowledged() == 1
+            await agent.close()
+
+        asyncio.run(sweeps())
+
+        def warned() -> bool:
+            status, said = here.get("readyz")
+            assert status == 200
+            return any(warning.startswith(f"sink lost: cannot send to {name}:8649: ") for warning in said["warnings"])
+
+        wait_for(warned, "the warning")
+        assert here.stop() == 0
