@@ -69,6 +69,8 @@ class Agent:
                 reads.append(Spent.by(self._collector.read_clients))
                 wait = self._collector.clients_wait_seconds
                 time.sleep(left if wait is None else min(left, wait))
+            if not self._tick % self._period and self._collector.clients_wait_seconds is not None:
+                sys.exit("a pass was not over when its period was: is the machine busy?")
             sweeps.append(Spent.by(self._sweep))
             self._tick += self._interval
         busy = [read for read in reads if read.seconds > _BUSY_SECONDS]

@@ -35,8 +35,8 @@ class _Pass:
     def __init__(self) -> None:
         self.columns = JobColumns()
         self.marks = ClientMarks()
-        self.todo: list[tuple[str, str]] | None = None
-        """(NID, folder) of those to be read, once they were listed."""
+        self.todo: list[str] | None = None
+        """Folders of those to be read, once they were listed; each is named as its NID."""
         self.done = 0
         self.present: list[int] = []
         """Slots, in the order of the folder."""
@@ -75,7 +75,7 @@ class TargetClients:
     def left(self, part: float) -> int:
         """Return how many files are still to be read until so large a part of the pass is done."""
         if self._open.todo is None:
-            self._open.todo = list(self.target.exports())
+            self._open.todo = [folder for _, folder in self.target.exports()]
         return math.ceil(len(self._open.todo) * part) - self._open.done
 
     @property
@@ -112,8 +112,8 @@ class TargetClients:
         before = resource.getrusage(resource.RUSAGE_THREAD)
         shown = self._open
         columns, marks, present = JobColumns(), ClientMarks(), list[int]()
-        for nid, folder in (shown.todo or [])[shown.done : shown.done + most]:
-            self._read(nid, folder, columns, marks, present)
+        for folder in (shown.todo or [])[shown.done : shown.done + most]:
+            self._read(folder, columns, marks, present)
             shown.done += 1
             if is_enough():
                 break
@@ -159,7 +159,8 @@ class TargetClients:
             if self._clients.get(nid, _Client(-1, 0)).slot == slot:
                 del self._clients[nid]
 
-    def _read(self, nid: str, folder: str, columns: JobColumns, marks: ClientMarks, present: list[int]) -> None:
+    def _read(self, folder: str, columns: JobColumns, marks: ClientMarks, present: list[int]) -> None:
+        nid = folder.rpartition("/")[2]
         text = self.target.read(f"{folder}/stats")
         known = self._clients.get(nid)
         if text is None:

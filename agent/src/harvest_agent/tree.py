@@ -51,10 +51,10 @@ class TargetFiles:
         """Yield (NID, folder) of each client that was ever connected; one may vanish at any time."""
         seen = set()
         for folder in self.folders:
-            for entry in _entries(f"{folder}/exports", self.unreadable):
-                if parse_nid(entry.name) is not None and entry.name not in seen:
-                    seen.add(entry.name)
-                    yield entry.name, entry.path
+            for name in _names(f"{folder}/exports", self.unreadable):
+                if parse_nid(name) is not None and name not in seen:
+                    seen.add(name)
+                    yield name, f"{folder}/exports/{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +136,15 @@ def _entries(folder: str, unreadable: Unreadable) -> "list[os.DirEntry[str]]":
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        _blame(error, folder, unreadable)
+        return []
+
+
+def _names(folder: str, unreadable: Unreadable) -> list[str]:
+    """Return likewise what a folder's entries are called: of tens of thousands, at a third of the cost."""
+    try:
+        return sorted(os.listdir(folder))
     except OSError as error:
         _blame(error, folder, unreadable)
         return []

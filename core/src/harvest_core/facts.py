@@ -137,6 +137,9 @@ def moved_records(columns: JobColumns, extremes: dict[int, int]) -> Moved:
     those last sent, by slot.
     """
     moved = Moved(slot=columns.slot, snapshot=columns.snapshot, partial=columns.partial)
+    if not columns.minimum and 0 not in columns.samples:  # of clients, almost always
+        moved.rows, moved.code, moved.samples, moved.sum = columns.rows, columns.code, columns.samples, columns.sum
+        return moved
     keep = [samples != 0 for samples in columns.samples]
     places = column()  # of kept rows among those sent
     sent = 0
@@ -154,12 +157,9 @@ def moved_records(columns: JobColumns, extremes: dict[int, int]) -> Moved:
     for slot, rows in zip(columns.slot, columns.rows, strict=True):
         end = row + rows
         moved.rows.append(sum(keep[row:end]))
-        if not columns.minimum:  # clients have none
-            row = end
-            continue
         low, high = columns.minimum[row:end], columns.maximum[row:end]
         key = hash((low.tobytes(), high.tobytes(), columns.code[row:end].tobytes()))
-        if extremes.get(slot) != key:
+        if low and extremes.get(slot) != key:
             extremes[slot] = key
             for at in range(row, end):
                 if keep[at] and columns.minimum[at] != ABSENT:

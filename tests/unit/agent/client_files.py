@@ -71,6 +71,8 @@ class Ost:
         del self.stats[nid], self.uuid[nid]
 
     def exports(self) -> Iterator[tuple[str, str]]:
+        self.clock.now += self.clock.seconds_per_file
+        self.reads.append("exports")
         return iter([(nid, f"exports/{nid}") for nid in sorted(self.stats)])
 
     def file(self, name: str) -> str:

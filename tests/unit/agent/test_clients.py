@@ -36,6 +36,16 @@ def test_only_what_was_counted_moves_a_client_not_the_time_of_the_read_nor_a_pin
     assert (moved(facts), list(facts.moved.sum)) == ([1], [2])
 
 
+def test_a_counter_that_is_zero_is_left_out() -> None:
+    followed = Followed()
+    followed.ost.show(A, write_bytes=0, read_bytes=3)
+    followed.ost.show(B, write_bytes=2)
+
+    facts = followed.passed()
+
+    assert (list(facts.moved.rows), list(facts.moved.samples), list(facts.moved.extreme_row)) == ([1, 1], [3, 2], [])
+
+
 def test_another_start_is_another_record() -> None:
     followed = Followed()
     followed.ost.show(A, start=1, write_bytes=5)

@@ -29,7 +29,7 @@ def carefully(text: bytes) -> ClientCounters:
     }
     return ClientCounters(
         start=nanoseconds(stats.start_time),
-        keys=list(rows),
+        keys=tuple(rows),
         samples=[ABSENT if samples is None else samples for samples, _ in rows.values()],
         sums=[ABSENT if total is None else total for _, total in rows.values()],
         trouble=(*stats.unread, *stats.doubtful),
@@ -40,7 +40,7 @@ def carefully(text: bytes) -> ClientCounters:
 def test_only_what_is_summed_is_kept_and_pings_are_left_out() -> None:
     assert client_counters(TIMES + COUNTERS) == ClientCounters(
         start=START,
-        keys=[("read_bytes", "bytes"), ("setattr", "reqs"), ("statfs", "usecs")],
+        keys=(("read_bytes", "bytes"), ("setattr", "reqs"), ("statfs", "usecs")),
         samples=[81664, 7, 31],
         sums=[85630910464, ABSENT, 12865],
     )
@@ -57,7 +57,7 @@ def test_a_counter_that_stands_there_twice_is_added_up() -> None:
 
     read = client_counters(TIMES + twice)
 
-    assert (read.keys, read.samples, read.sums) == ([("statfs", "reqs")], [13], [ABSENT])
+    assert (read.keys, read.samples, read.sums) == ((("statfs", "reqs"),), [13], [ABSENT])
 
 
 def test_a_sum_that_is_none_any_more_is_left_out_and_told() -> None:
@@ -73,7 +73,7 @@ def test_a_line_that_is_not_understood_makes_the_rest_a_part() -> None:
     read = client_counters(TIMES + b"what is this\nread 3 samples [reqs]\n")
 
     assert (read.keys, read.samples, read.trouble, read.is_partial) == (
-        [("read", "reqs")],
+        (("read", "reqs"),),
         [3],
         (b"what is this",),
         True,

@@ -28,7 +28,7 @@ class ClientCounters(NamedTuple):
 
     start: int
     """When the first was counted, in nanoseconds of the server's clock; 0 = not said."""
-    keys: Sequence[tuple[str, str]]
+    keys: tuple[tuple[str, str], ...]
     """Name and unit."""
     samples: Sequence[int]
     sums: Sequence[int]
@@ -46,7 +46,7 @@ class ClientCounters(NamedTuple):
         columns.whole.append(1)
         columns.start.append(self.start)
         columns.rows.append(len(self.keys))
-        columns.code.extend([codes.of(*key) for key in self.keys])
+        columns.code.extend(codes.of_all(self.keys))
         columns.samples.extend(self.samples)
         columns.sum.extend(self.sums)
 
@@ -75,20 +75,25 @@ def _usual(text: bytes) -> ClientCounters | None:
     found = _USUAL.findall(text, head.end())
     if len(found) != text.count(b"\n", head.end()):
         return None
-    keys = [_key(name, unit) for name, _, unit, _ in found if name != b"ping"]
-    if len(set(keys)) < len(keys):
+    if b"\nping " in text:
+        found = [line for line in found if line[0] != b"ping"]
+    names, samples, units, sums = zip(*found, strict=True) if found else ((), (), (), ())
+    keys = _keys(names, units)
+    if keys is None:
         return None
     return ClientCounters(
-        start=nanoseconds((head[1] or b"").decode()),
+        start=nanoseconds(head[1].decode() if head[1] else None),
         keys=keys,
-        samples=[int(samples) for name, samples, _, _ in found if name != b"ping"],
-        sums=[int(total) if total else ABSENT for name, _, _, total in found if name != b"ping"],
+        samples=list(map(int, samples)),
+        sums=[int(total) if total else ABSENT for total in sums],
     )
 
 
 @lru_cache(maxsize=1024)
-def _key(name: bytes, unit: bytes) -> tuple[str, str]:
-    return counter_name(name), normal_unit(unit)
+def _keys(names: tuple[bytes, ...], units: tuple[bytes, ...]) -> tuple[tuple[str, str], ...] | None:
+    """Return what is counted, if each stands there once; most clients are alike, so it is remembered."""
+    keys = tuple((counter_name(name), normal_unit(unit)) for name, unit in zip(names, units, strict=True))
+    return keys if len(set(keys)) == len(keys) else None
 
 
 def _careful(text: bytes) -> ClientCounters:
@@ -104,7 +109,7 @@ def _careful(text: bytes) -> ClientCounters:
         counters[key] = (samples, total)
     return ClientCounters(
         start=nanoseconds(stats.start_time),
-        keys=list(counters),
+        keys=tuple(counters),
         samples=[_number(samples) for samples, _ in counters.values()],
         sums=[_number(total) for _, total in counters.values()],
         trouble=(*stats.unread, *stats.doubtful),

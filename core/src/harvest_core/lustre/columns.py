@@ -9,6 +9,7 @@ from harvest_core.lustre.job_stats import JobRecord
 ABSENT = -1
 """No counter is negative, so this stands for "not printed, or not believed"."""
 _SECONDS_MAX = 9_000_000_000
+_TOGETHER_MOST = 1024
 
 
 def column() -> "array[int]":
@@ -21,10 +22,20 @@ class Codes:
     """Numbers for the (name, unit) pairs of counters, in order of first appearance."""
 
     known: dict[tuple[str, str], int] = field(default_factory=dict)
+    _together: "dict[tuple[tuple[str, str], ...], array[int]]" = field(default_factory=dict)
 
     def of(self, name: str, unit: str) -> int:
         """Return the number of a counter, a new one where it was never seen."""
         return self.known.setdefault((name, unit), len(self.known))
+
+    def of_all(self, keys: tuple[tuple[str, str], ...]) -> "array[int]":
+        """Return the numbers of counters that stand together; few combinations are usual, and those are remembered."""
+        found = self._together.get(keys)
+        if found is None:
+            found = array("q", [self.of(*key) for key in keys])
+            if len(self._together) < _TOGETHER_MOST:
+                self._together[keys] = found
+        return found
 
 
 @dataclass(slots=True)

@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 _TARGET = re.compile(r"(.+)-(OST|MDT)([0-9a-f]{4})", re.DOTALL)
 _NETWORK = re.compile(r"([a-z][a-z0-9]{0,15}?)([0-9]{0,9})")
@@ -30,9 +32,8 @@ def of_filesystem(target: str, fsname: str) -> bool:
     return parsed is not None and parsed.fsname == fsname
 
 
-@dataclass(frozen=True, slots=True)
-class Nid:
-    """A network address: where a client is on which Lustre network."""
+class Nid(NamedTuple):
+    """A network address: where a client is on which Lustre network. Tens of thousands are made at once."""
 
     address: str
     """An IPv4 or IPv6 address, or the number of networks that have no other (kfi, gni, lo)."""
@@ -50,10 +51,17 @@ def parse_nid(text: str) -> Nid | None:
     address, at, network = text.rpartition("@")
     if not at or not address or not network or "@" in address:
         return None
-    match = _NETWORK.fullmatch(network)
+    known = _network(network)
+    return None if known is None else Nid(address=address, network=known)
+
+
+@lru_cache(maxsize=256)
+def _network(text: str) -> str | None:
+    """Return a network as it is always written here; a site has few, and tens of thousands of addresses."""
+    match = _NETWORK.fullmatch(text)
     if match is not None:
-        return Nid(address=address, network=match[1] + (str(int(match[2])) if match[2].strip("0") else ""))
-    return Nid(address=address, network=network) if re.fullmatch(r"<[0-9]+:[0-9]+>", network) else None
+        return match[1] + (str(int(match[2])) if match[2].strip("0") else "")
+    return text if re.fullmatch(r"<[0-9]+:[0-9]+>", text) else None
 
 
 def parse_uuids(text: bytes) -> tuple[bytes, ...]:
