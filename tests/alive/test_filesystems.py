@@ -21,9 +21,10 @@ def test_servers_of_two_file_systems_are_accounted_by_file_system(tmp_path: Path
         run(play)
 
         assert wrong(play) == []
-        targets = play.installation.get("/api/v1/targets")["targets"]
-        served = {(target["server"], target["filesystem"]) for target in targets if target["kind"] == "ost"}
-        assert {("oss3", "home"), ("oss3", "scratch")} <= served
+        told = play.installation.get("/api/v1/targets")["targets"]
+        where = {(target["server"], target["filesystem"], target["name"]) for target in told}
+        site = play.live.site
+        assert where == {(server, name.split("-")[0], name) for server in site.servers for name in site.targets_on(server)}
         totals = told_totals(play.installation.jobs())
         for kind in ("ost", "mdt"):
             assert _work(totals, "home", kind)
