@@ -78,21 +78,27 @@ class StreamRequest(_message.Message):
 
     HELLO_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
+    JOB_TABLE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello: ...
     @_builtins.property
     def batch(self) -> Global___Batch: ...
+    @_builtins.property
+    def job_table(self) -> Global___JobTable:
+        """only to an aggregator that wants job tables: see Welcome"""
+
     def __init__(
         self,
         *,
         hello: Global___Hello | None = ...,
         batch: Global___Batch | None = ...,
+        job_table: Global___JobTable | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "hello", b"hello", "message", b"message"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "hello", b"hello", "job_table", b"job_table", "message", b"message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "hello", b"hello", "message", b"message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "hello", b"hello", "job_table", b"job_table", "message", b"message"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "batch"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "batch", "job_table"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -105,24 +111,28 @@ class StreamResponse(_message.Message):
     WELCOME_FIELD_NUMBER: _builtins.int
     ACK_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    JOB_QUESTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome: ...
     @_builtins.property
     def ack(self) -> Global___Ack: ...
     @_builtins.property
     def refusal(self) -> Global___Refusal: ...
+    @_builtins.property
+    def job_question(self) -> Global___JobQuestion: ...
     def __init__(
         self,
         *,
         welcome: Global___Welcome | None = ...,
         ack: Global___Ack | None = ...,
         refusal: Global___Refusal | None = ...,
+        job_question: Global___JobQuestion | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "message", b"message", "refusal", b"refusal", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "job_question", b"job_question", "message", b"message", "refusal", b"refusal", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "message", b"message", "refusal", b"refusal", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "job_question", b"job_question", "message", b"message", "refusal", b"refusal", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "ack", "refusal"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "ack", "refusal", "job_question"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -293,9 +303,12 @@ class Welcome(_message.Message):
     INTERVAL_SECONDS_FIELD_NUMBER: _builtins.int
     FILESYSTEMS_FIELD_NUMBER: _builtins.int
     FULL_PICTURE_FIELD_NUMBER: _builtins.int
+    JOB_TABLE_FIELD_NUMBER: _builtins.int
     interval_seconds: _builtins.int
     full_picture: _builtins.bool
     """start another incarnation: every record once, in file order"""
+    job_table: _builtins.bool
+    """also what its slurm collector knows: all of it once per stream, then what changes"""
     @_builtins.property
     def resume(self) -> _containers.RepeatedCompositeFieldContainer[Global___Ack]:
         """what is durable already; replay what comes after"""
@@ -309,10 +322,11 @@ class Welcome(_message.Message):
         interval_seconds: _builtins.int = ...,
         filesystems: _abc.Iterable[Global___WantedFilesystem] | None = ...,
         full_picture: _builtins.bool = ...,
+        job_table: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["filesystems", b"filesystems", "full_picture", b"full_picture", "interval_seconds", b"interval_seconds", "resume", b"resume"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filesystems", b"filesystems", "full_picture", b"full_picture", "interval_seconds", b"interval_seconds", "job_table", b"job_table", "resume", b"resume"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -892,3 +906,236 @@ class AgentHealth(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AgentHealth: _TypeAlias = AgentHealth  # noqa: Y015
+
+@_typing.final
+class JobTable(_message.Message):
+    """What a cluster's Slurm says, or what changed since the message before. It is in no spool: Slurm can be asked again, so
+    the latest answer suffices, and every stream begins with all of it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FULL_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    JOBS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_JOBS_FIELD_NUMBER: _builtins.int
+    USERS_FIELD_NUMBER: _builtins.int
+    HEALTH_FIELD_NUMBER: _builtins.int
+    full: _builtins.bool
+    """part of the whole table: after its last part, what was in none of them is not known to Slurm"""
+    last: _builtins.bool
+    """the last part of this answer"""
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlurmJob]: ...
+    @_builtins.property
+    def unknown_jobs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """asked for, and neither slurmctld nor the accounting database knows them"""
+
+    @_builtins.property
+    def users(self) -> _containers.RepeatedCompositeFieldContainer[Global___UserName]:
+        """asked for"""
+
+    @_builtins.property
+    def health(self) -> Global___SlurmHealth:
+        """on the last part"""
+
+    def __init__(
+        self,
+        *,
+        full: _builtins.bool = ...,
+        last: _builtins.bool = ...,
+        jobs: _abc.Iterable[Global___SlurmJob] | None = ...,
+        unknown_jobs: _abc.Iterable[_builtins.int] | None = ...,
+        users: _abc.Iterable[Global___UserName] | None = ...,
+        health: Global___SlurmHealth | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["health", b"health"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["full", b"full", "health", b"health", "jobs", b"jobs", "last", b"last", "unknown_jobs", b"unknown_jobs", "users", b"users"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JobTable: _TypeAlias = JobTable  # noqa: Y015
+
+@_typing.final
+class SlurmJob(_message.Message):
+    """One job, or one task of an array, or one component of a het job: whatever has a number of its own."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    ARRAY_ID_FIELD_NUMBER: _builtins.int
+    ARRAY_TASK_FIELD_NUMBER: _builtins.int
+    HET_LEADER_FIELD_NUMBER: _builtins.int
+    HET_OFFSET_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    ACCOUNT_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    FLAGS_FIELD_NUMBER: _builtins.int
+    SUBMIT_SECONDS_FIELD_NUMBER: _builtins.int
+    START_SECONDS_FIELD_NUMBER: _builtins.int
+    END_SECONDS_FIELD_NUMBER: _builtins.int
+    RESTARTS_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    EXIT_CODE_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    array_id: _builtins.int
+    """0: in no array"""
+    array_task: _builtins.int
+    het_leader: _builtins.int
+    """0: no het job; Lustre sees the leader's id in all components"""
+    het_offset: _builtins.int
+    name: _builtins.str
+    user: _builtins.str
+    uid: _builtins.int
+    group: _builtins.str
+    account: _builtins.str
+    partition: _builtins.str
+    state: _builtins.str
+    """Slurm's word, without flags: RUNNING"""
+    submit_seconds: _builtins.int
+    """since 1970, 0: not known, likewise below"""
+    start_seconds: _builtins.int
+    end_seconds: _builtins.int
+    """0 while it runs: what Slurm expects is not told"""
+    restarts: _builtins.int
+    nodes: _builtins.int
+    exit_code: _builtins.str
+    """as sacct prints it: 0:9"""
+    @_builtins.property
+    def flags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """REQUEUED, COMPLETING…"""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        array_id: _builtins.int = ...,
+        array_task: _builtins.int = ...,
+        het_leader: _builtins.int = ...,
+        het_offset: _builtins.int = ...,
+        name: _builtins.str = ...,
+        user: _builtins.str = ...,
+        uid: _builtins.int = ...,
+        group: _builtins.str = ...,
+        account: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        state: _builtins.str = ...,
+        flags: _abc.Iterable[_builtins.str] | None = ...,
+        submit_seconds: _builtins.int = ...,
+        start_seconds: _builtins.int = ...,
+        end_seconds: _builtins.int = ...,
+        restarts: _builtins.int = ...,
+        nodes: _builtins.int = ...,
+        exit_code: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "array_id", b"array_id", "array_task", b"array_task", "end_seconds", b"end_seconds", "exit_code", b"exit_code", "flags", b"flags", "group", b"group", "het_leader", b"het_leader", "het_offset", b"het_offset", "id", b"id", "name", b"name", "nodes", b"nodes", "partition", b"partition", "restarts", b"restarts", "start_seconds", b"start_seconds", "state", b"state", "submit_seconds", b"submit_seconds", "uid", b"uid", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlurmJob: _TypeAlias = SlurmJob  # noqa: Y015
+
+@_typing.final
+class UserName(_message.Message):
+    """Who a uid is, where Slurm runs: a Pod can seldom tell."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    GID_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    uid: _builtins.int
+    name: _builtins.str
+    """empty: nobody has this uid"""
+    gid: _builtins.int
+    """the primary group"""
+    group: _builtins.str
+    def __init__(
+        self,
+        *,
+        uid: _builtins.int = ...,
+        name: _builtins.str = ...,
+        gid: _builtins.int = ...,
+        group: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gid", b"gid", "group", b"group", "name", b"name", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UserName: _TypeAlias = UserName  # noqa: Y015
+
+@_typing.final
+class SlurmHealth(_message.Message):
+    """How the slurm collector is doing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERED_SECONDS_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    QUERIES_FIELD_NUMBER: _builtins.int
+    FAILED_QUERIES_FIELD_NUMBER: _builtins.int
+    QUERY_MICROSECONDS_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    answered_seconds: _builtins.int
+    """when Slurm last answered, since 1970; 0: never yet"""
+    problem: _builtins.str
+    """empty: all is well; for a person"""
+    queries: _builtins.int
+    """since the agent started"""
+    failed_queries: _builtins.int
+    query_microseconds: _builtins.int
+    """what the last one took"""
+    source: _builtins.str
+    """command, pyslurm, slurmrestd"""
+    def __init__(
+        self,
+        *,
+        answered_seconds: _builtins.int = ...,
+        problem: _builtins.str = ...,
+        queries: _builtins.int = ...,
+        failed_queries: _builtins.int = ...,
+        query_microseconds: _builtins.int = ...,
+        source: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered_seconds", b"answered_seconds", "failed_queries", b"failed_queries", "problem", b"problem", "queries", b"queries", "query_microseconds", b"query_microseconds", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlurmHealth: _TypeAlias = SlurmHealth  # noqa: Y015
+
+@_typing.final
+class JobQuestion(_message.Message):
+    """What an aggregator met and cannot place: asked once."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOBS_FIELD_NUMBER: _builtins.int
+    UIDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def uids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        jobs: _abc.Iterable[_builtins.int] | None = ...,
+        uids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["jobs", b"jobs", "uids", b"uids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JobQuestion: _TypeAlias = JobQuestion  # noqa: Y015
