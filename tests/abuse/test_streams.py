@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from harvest.v1.stream_pb2 import Batch, Hello, RefusalReason
+from harvest.v1.stream_pb2 import Batch, Hello, JobQuestion, JobTable, RefusalReason, SlurmJob
 from harvest_aggregator import sessions, streams
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.limits import PENDING_BYTES
@@ -48,6 +48,24 @@ async def test_an_idle_stream_holds_nothing_of_the_sweep_before(here: Aggregator
     assert await agent.acknowledged() == 1
     raw, _ = here.keeper.deliveries.pop().batches[0]
     await until(lambda: sys.getrefcount(raw) <= OURS)
+
+
+@served
+async def test_the_agent_beside_slurm_says_what_it_knows_and_is_asked_for_more(here: Aggregator) -> None:
+    await here.change(SITE + "clusters: [{name: vu, filesystems: [home], slurm: {server: slurm1}}]")
+    agent, other = here.agent("slurm1"), here.agent("oss1")
+    assert (await agent.begin(hello("slurm1"))).job_table
+    assert not (await other.begin(hello("oss1"))).job_table
+    table = JobTable(full=True, last=True, jobs=[SlurmJob(id=1, state="RUNNING")])
+    await other.say(table)
+    await agent.say(table)
+    await until(lambda: here.keeper.tables)
+    assert here.keeper.tables == [("vu", table)]
+
+    here.keeper.questions["slurm1"] = JobQuestion(jobs=[7], uids=[1000])
+    await agent.say(*sweep(1))
+    assert await agent.acknowledged() == 1
+    assert (await agent.hear()).job_question == JobQuestion(jobs=[7], uids=[1000])
 
 
 @served

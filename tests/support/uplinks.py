@@ -14,6 +14,8 @@ from harvest.v1.stream_pb2 import (
     Batch,
     Hello,
     Incarnation,
+    JobQuestion,
+    JobTable,
     Mount,
     MountedTarget,
     Refusal,
@@ -55,6 +57,8 @@ class MemoryKeeper:
     deliveries: list[Delivery] = field(default_factory=list)
     present: list[str] = field(default_factory=list)
     full_picture: set[str] = field(default_factory=set)
+    tables: list[tuple[str, JobTable]] = field(default_factory=list)
+    questions: dict[str, JobQuestion] = field(default_factory=dict)
     waiting: list[Future[None]] = field(default_factory=list)
     hold: bool = False
     """Whether deliveries wait."""
@@ -80,6 +84,15 @@ class MemoryKeeper:
 
     def needs_full_picture(self, agent: str) -> bool:
         return agent in self.full_picture
+
+    def learn_jobs(self, cluster: str, table: JobTable) -> Future[None]:
+        self.tables.append((cluster, table))
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def job_question(self, agent: str) -> JobQuestion | None:
+        return self.questions.pop(agent, None)
 
     def connected(self, agent: str, targets: Sequence[MountedTarget]) -> None:
         assert all(one.target.name for one in targets)
@@ -185,9 +198,15 @@ class Agent:
         )
         self.call: grpc.aio.StreamStreamCall[bytes, bytes] = self.channel.stream_stream(METHOD)()
 
-    async def say(self, *messages: Hello | Batch) -> None:
+    async def say(self, *messages: Hello | Batch | JobTable) -> None:
         for message in messages:
-            request = StreamRequest(hello=message) if isinstance(message, Hello) else StreamRequest(batch=message)
+            match message:
+                case Hello():
+                    request = StreamRequest(hello=message)
+                case Batch():
+                    request = StreamRequest(batch=message)
+                case _:
+                    request = StreamRequest(job_table=message)
             await self.call.write(request.SerializeToString())
 
     async def hear(self) -> StreamResponse:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Final
+from urllib.parse import unquote
 
 import numpy as np
 from starlette.convertors import Convertor, register_url_convertor
@@ -12,14 +13,16 @@ from starlette.routing import Route
 from typing_extensions import override
 
 from harvest_aggregator import inventory, views
-from harvest_aggregator.answers import answer, encoded, printed
+from harvest_aggregator.answers import BadParameterError, answer, encoded, printed
+from harvest_aggregator.attribution import attributed
 from harvest_aggregator.catalogue import Catalogue, Catalogues, Integers
 from harvest_aggregator.jobs import jobs
+from harvest_aggregator.people import GROUPINGS, People
 from harvest_aggregator.published import Published
 from harvest_aggregator.questions import (
+    GROUP_PARAMETERS,
     JOB_PARAMETERS,
     LIMIT,
-    UNKNOWN_CLUSTER,
     VIEW_PARAMETERS,
     Known,
     Question,
@@ -28,6 +31,7 @@ from harvest_aggregator.questions import (
     number,
     one_of,
 )
+from harvest_core.jobs.identity import UNKNOWN, JobName
 from harvest_site.model import Site
 
 PREFIX: Final = "/api/v1/"
@@ -65,6 +69,8 @@ class Api:
             Route(f"{PREFIX}targets", self.targets),
             Route(f"{PREFIX}jobs", self.jobs),
             Route(f"{PREFIX}jobs/{{job:anything}}", self.job),
+            Route(f"{PREFIX}users/{{user:anything}}", self.user),
+            Route(f"{PREFIX}attribution", self.attribution),
             Route(f"{PREFIX}clients", self.clients),
             *(Route(f"{PREFIX}views/{name}", self.view(name)) for name in views.BY_JOB),
             Route(f"{PREFIX}views/filesystems", self.filesystem_rates),
@@ -74,7 +80,9 @@ class Api:
         """Answer which file systems there are, and what was done on each."""
         checked(request.query_params, ())
         published = self._source()
-        shown = inventory.filesystems(self._site(), published, self._catalogues.of(published.closed))
+        shown = inventory.filesystems(
+            self._site(), published, self._catalogues.of(published.closed, published.identities)
+        )
         return answer({"tick_seconds": published.tick_seconds, "filesystems": shown})
 
     def servers(self, request: Request) -> Response:
@@ -95,7 +103,7 @@ class Api:
         site = self._site()
         given = checked(request.query_params, ("fs", "cluster"))
         one_of(given, "fs", "a file system of the site", {one.name for one in site.spec.filesystems})
-        known = {UNKNOWN_CLUSTER, *(cluster.name for cluster in site.spec.clusters)}
+        known = {UNKNOWN, *(cluster.name for cluster in site.spec.clusters)}
         one_of(given, "cluster", "a cluster of the site, or `-`", known)
         tick_seconds = None if published.nodes is None else published.nodes.tick_seconds
         shown = inventory.clients(published, filesystem=given.get("fs"), cluster=given.get("cluster"))
@@ -105,7 +113,7 @@ class Api:
         """Answer with the jobs that do most, or as asked."""
         published, catalogue, question = self._asked(request, JOB_PARAMETERS)
         here = _here(catalogue, question)
-        matched, shown = _chosen(here or catalogue, question)
+        matched, shown = _chosen(here or catalogue, question, People(published, catalogue))
         head = {"tick_seconds": published.tick_seconds, "matched": matched, "shown": len(shown)}
 
         def text() -> Iterator[bytes]:
@@ -125,14 +133,47 @@ class Api:
         asked = job_in_path(request.scope["raw_path"], f"{PREFIX}jobs/")
         if asked is None:
             raise HTTPException(404, f"a job is {PREFIX}jobs/CLUSTER/ID, each percent-encoded (`/` in an id is %2F)")
-        cluster, job = asked
+        name = JobName(*asked)
         published = self._source()
-        catalogue = self._catalogues.of(published.closed)
-        place = catalogue.number.get(job, catalogue.count)
-        if cluster != UNKNOWN_CLUSTER or started or place >= catalogue.count:
-            raise HTTPException(404, f"no job {printed(job)!r} is known of cluster {cluster!r} (`-`: not known which)")
+        catalogue = self._catalogues.of(published.closed, published.identities)
+        place = catalogue.number.get(name, catalogue.count)
+        found = place < catalogue.count
+        if found and started:
+            known = People(published, catalogue).job(place)
+            found = known is not None and known.start_seconds == int(start["start"])
+        if not found:
+            raise HTTPException(404, _not_known(catalogue, name))
         (shown,) = jobs(published, catalogue, np.array([place]))
         return answer({"tick_seconds": published.tick_seconds, **shown})
+
+    def user(self, request: Request) -> Response:
+        """Answer with what one user does and did: in all, and by job."""
+        given = checked(request.query_params, ("limit",))
+        name = unquote(request.scope["raw_path"].decode("ascii").removeprefix(f"{PREFIX}users/"))
+        published = self._source()
+        catalogue = self._catalogues.of(published.closed, published.identities)
+        people = People(published, catalogue)
+        own = people.matching(catalogue.on(None), {"user": name})
+        if not len(own):
+            raise HTTPException(404, f"nobody called {name!r} is known to have done anything")
+        limit = number(given, "limit", default=LIMIT)
+        (done,) = attributed(catalogue, people, own, "user")
+        accounts = sorted({account for one in own.tolist() if (account := people.person(one).account)})
+        shown = jobs(published, catalogue, catalogue.first(own, limit, filesystem=None, sort="rates.bytes"))
+        return answer({"tick_seconds": published.tick_seconds, **done, "accounts": accounts, "jobs": shown})
+
+    def attribution(self, request: Request) -> Response:
+        """Answer who does how much: users, accounts, partitions, groups, or programs outside jobs."""
+        published, catalogue, question = self._asked(request, GROUP_PARAMETERS)
+        by = request.query_params.get("by", "user")
+        if by not in GROUPINGS:
+            raise BadParameterError("by", f"`by` must be one of {', '.join(GROUPINGS)}", allowed=GROUPINGS)
+        people = People(published, catalogue)
+        here = _here(catalogue, question) or catalogue
+        matched = people.matching(here.on(question.filesystem), question.whose)
+        rows = attributed(here, people, matched, by, question.filesystem)
+        shown = rows[: question.limit] if question.limit else rows
+        return answer({"tick_seconds": published.tick_seconds, "by": by, "matched": len(rows), "rows": shown})
 
     def view(self, name: str) -> Callable[[Request], Response]:
         """Return what answers with one of jobHarvest's views by job."""
@@ -142,14 +183,15 @@ class Api:
             published, catalogue, question = self._asked(request, VIEW_PARAMETERS)
             here = _here(catalogue, question) or catalogue
             parts = (catalogue if view is views.totals else here).only(question.filesystem)
-            matched, shown = _chosen(here, question)
+            people = People(published, catalogue)
+            matched, shown = _chosen(here, question, people)
+            names = list(people.names(shown.tolist()))
 
             def text() -> Iterator[bytes]:
                 yield b"{"
                 for start in range(0, len(shown), _PIECE):
                     piece = shown[start : start + _PIECE]
-                    names = [printed(catalogue.jobs[place]) for place in piece.tolist()]
-                    written = encoded(dict(zip(names, view(parts, piece), strict=True)))
+                    written = encoded(dict(zip(names[start : start + _PIECE], view(parts, piece), strict=True)))
                     yield (b"," if start else b"") + written[1:-1]
                 yield b"}"
 
@@ -162,16 +204,19 @@ class Api:
         """Answer with jobHarvest's view by file system."""
         checked(request.query_params, ())
         published = self._source()
-        return answer(views.filesystems(self._catalogues.of(published.closed)), headers=_tick(published))
+        return answer(
+            views.filesystems(self._catalogues.of(published.closed, published.identities)), headers=_tick(published)
+        )
 
     def _asked(self, request: Request, parameters: tuple[str, ...]) -> tuple[Published, Catalogue, Question]:
         published = self._source()
-        catalogue = self._catalogues.of(published.closed)
+        catalogue = self._catalogues.of(published.closed, published.identities)
         site = self._site()
         known = Known(
             filesystems=inventory.names(site, catalogue),
             servers=inventory.server_names(site, published),
             targets=published.targets,
+            clusters=[cluster.name for cluster in site.spec.clusters],
         )
         return published, catalogue, Question.parse(request.query_params, known, parameters)
 
@@ -181,13 +226,19 @@ def _here(catalogue: Catalogue, question: Question) -> Catalogue | None:
     return None if question.places is None else catalogue.at(sorted(question.places))
 
 
-def _chosen(catalogue: Catalogue, question: Question) -> tuple[int, Integers]:
+def _chosen(catalogue: Catalogue, question: Question, people: People) -> tuple[int, Integers]:
     """Return how many jobs are meant, and which of them are shown, in order."""
-    if question.nobody:
-        return 0, np.zeros(0, np.int64)
-    matched = catalogue.on(question.filesystem)
-    shown = catalogue.first(matched, question.limit, filesystem=question.filesystem, sort=question.sort)
-    return len(matched), shown
+    matched = people.matching(catalogue.on(question.filesystem), question.whose)
+    until = question.offset + question.limit if question.limit else 0
+    shown = catalogue.first(matched, until, filesystem=question.filesystem, sort=question.sort)
+    return len(matched), shown[question.offset :]
+
+
+def _not_known(catalogue: Catalogue, name: JobName) -> str:
+    """Say that there is no such job, and which clusters have one of this id."""
+    others = sorted({one.name.cluster for one in catalogue.jobs[: catalogue.count] if one.name.job == name.job})
+    hint = f"; there is one of {', '.join(map(repr, others))}" if others else f" (`{UNKNOWN}`: not known which)"
+    return f"no job {printed(name.job)!r} is known of cluster {name.cluster!r}{hint}"
 
 
 def _tick(published: Published) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The jobs of a closed sweep over all its tables: which there are, and which of them come first."""
+"""The jobs of a closed sweep over all its tables: which there are, whose, and which of them come first."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +13,7 @@ from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.sweeps import ClosedSweep, ClosedTable, Place
 from harvest_core.accounting.totals import Counter, counts_operations, counts_read_bytes, counts_written_bytes
 from harvest_core.facts import MDT, OST
+from harvest_core.jobs.identity import NOBODYS, Identities, Identity, JobName
 
 Integers = NDArray[np.int64]
 Numbers = NDArray[Any]
@@ -72,21 +73,21 @@ class Catalogue:
     """All jobs of a closed sweep, numbered."""
 
     closed: ClosedSweep
-    jobs: Sequence[bytes]
+    jobs: Sequence[Identity]
     """By number; later catalogues may append to it."""
     count: int
-    number: Mapping[bytes, int]
+    number: Mapping[JobName, int]
     parts: tuple[Part, ...]
+    identities: Identities
 
     def at(self, places: Iterable[Place]) -> "Catalogue":
         """Return the same catalogue of what was done at the tick on some targets, and of those who did it."""
         return replace(self, parts=tuple(self._part(*pair) for pair in self.closed.at(places).items()))
 
     def _part(self, place: tuple[str, str], table: ClosedTable) -> Part:
-        job = np.fromiter(map(self.number.__getitem__, table.jobs), np.int64, len(table.jobs))
-        row = np.full(self.count, -1, np.int64)
-        row[job] = np.arange(len(job))
-        return Part(*place, table, job, row)
+        names = (self.identities.of(place[0], job).name for job in table.jobs)
+        job = np.fromiter(map(self.number.__getitem__, names), np.int64, len(table.jobs))
+        return _part(place, table, job, self.count)
 
     def only(self, filesystem: str | None) -> tuple[Part, ...]:
         """Return the parts of one file system, or all."""
@@ -102,7 +103,7 @@ class Catalogue:
     def first(self, numbers: Integers, limit: int, *, filesystem: str | None, sort: str) -> Integers:
         """Return the first of these jobs in some order, all if the limit is 0; equals as they became known."""
         if sort == "job":
-            ordered = np.array(sorted(numbers.tolist(), key=self.jobs.__getitem__), np.int64)
+            ordered = np.array(sorted(numbers.tolist(), key=lambda number: _id_first(self.jobs[number])), np.int64)
             return ordered[:limit] if limit else ordered
         weight = np.zeros(self.count, np.float64)
         kinds, measures, rates = SORTS[sort]
@@ -111,6 +112,42 @@ class Catalogue:
                 for measure in measures:
                     weight[part.job] += part.measured(measure, rates=rates)
         return _largest(numbers, weight[numbers], limit)
+
+
+def _id_first(identity: Identity) -> tuple[bytes, str]:
+    return identity.name.job, identity.name.cluster
+
+
+def _part(place: tuple[str, str], table: ClosedTable, job: Integers, count: int) -> Part:
+    """Return a table whose rows are of these jobs; several rows of one job become one."""
+    row = np.full(count, -1, np.int64)
+    row[job] = np.arange(len(job))
+    if np.array_equal(row[job], np.arange(len(job))):
+        return Part(*place, table, job, row)
+    own, group = np.unique(job, return_inverse=True)
+    row[own] = np.arange(len(own))
+    return Part(*place, _grouped(table, group, len(own)), own, row)
+
+
+def _grouped(table: ClosedTable, group: Integers, count: int) -> ClosedTable:
+    """Return a table in which the rows of each group are added up. Its rows have no ids: ask by number."""
+
+    def added_up(numbers: Numbers) -> Numbers:
+        sums = np.zeros((count, numbers.shape[1]), numbers.dtype)
+        np.add.at(sums, group, numbers)
+        return sums
+
+    last_tick = np.full(count, NEVER, np.int64)
+    np.maximum.at(last_tick, group, table.last_tick)
+    return replace(
+        table,
+        jobs=(b"",) * count,
+        samples=added_up(table.samples),
+        sums=added_up(table.sums),
+        sample_rates=added_up(table.sample_rates),
+        sum_rates=added_up(table.sum_rates),
+        last_tick=last_tick,
+    )
 
 
 def _largest(numbers: Integers, weight: Numbers, limit: int) -> Integers:
@@ -149,8 +186,6 @@ class _Numbering:
     jobs: tuple[bytes, ...]
     number: Integers
     """In the catalogue, by row."""
-    row: Integers
-    """By number in the catalogue, as many as there were."""
 
 
 class Catalogues:
@@ -161,16 +196,20 @@ class Catalogues:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._identities = NOBODYS
         self._forget()
 
-    def of(self, closed: ClosedSweep | None) -> Catalogue:
+    def of(self, closed: ClosedSweep | None, identities: Identities = NOBODYS) -> Catalogue:
         """Return the catalogue of a closed sweep; an empty one before the first."""
         with self._lock:
+            if identities is not self._identities:  # the site was changed
+                self._identities = identities
+                self._forget()
             return self._made(_NOTHING_CLOSED if closed is None else closed)
 
     def _forget(self) -> None:
-        self._jobs: list[bytes] = []
-        self._number: dict[bytes, int] = {}
+        self._jobs: list[Identity] = []
+        self._number: dict[JobName, int] = {}
         self._known: dict[tuple[str, str], _Numbering] = {}
 
     def _made(self, closed: ClosedSweep) -> Catalogue:
@@ -182,29 +221,17 @@ class Catalogues:
                 break
         for place, table in tables.items():
             self._learn(place, table.jobs)
-        parts = []
-        for (filesystem, kind), table in tables.items():
-            known = self._placed(filesystem, kind)
-            parts.append(Part(filesystem, kind, table, known.number, known.row))
-        return Catalogue(closed, self._jobs, len(self._jobs), self._number, tuple(parts))
+        count = len(self._jobs)
+        parts = [_part(place, table, self._known[place].number, count) for place, table in tables.items()]
+        return Catalogue(closed, self._jobs, count, self._number, tuple(parts), self._identities)
 
     def _learn(self, place: tuple[str, str], jobs: tuple[bytes, ...]) -> None:
-        nothing = np.zeros(0, np.int64)
-        known = self._known.get(place, _Numbering((), nothing, nothing))
+        known = self._known.get(place, _Numbering((), np.zeros(0, np.int64)))
         if place in self._known and jobs is known.jobs:
             return
-        new = jobs[len(known.jobs) :]
-        for job in new:
-            if self._number.setdefault(job, len(self._jobs)) == len(self._jobs):
-                self._jobs.append(job)
-        added = np.fromiter(map(self._number.__getitem__, new), np.int64, len(new))
-        self._known[place] = _Numbering(jobs, np.concatenate([known.number, added]), nothing)
-
-    def _placed(self, filesystem: str, kind: str) -> _Numbering:
-        """Return the numbering of a table with room for all jobs."""
-        known = self._known[filesystem, kind]
-        if len(known.row) < len(self._jobs):
-            row = np.full(len(self._jobs), -1, np.int64)
-            row[known.number] = np.arange(len(known.number))
-            known = self._known[filesystem, kind] = _Numbering(known.jobs, known.number, row)
-        return known
+        new = [self._identities.of(place[0], job) for job in jobs[len(known.jobs) :]]
+        for identity in new:
+            if self._number.setdefault(identity.name, len(self._jobs)) == len(self._jobs):
+                self._jobs.append(identity)
+        added = np.fromiter((self._number[identity.name] for identity in new), np.int64, len(new))
+        self._known[place] = _Numbering(jobs, np.concatenate([known.number, added]))

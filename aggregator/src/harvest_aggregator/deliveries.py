@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from harvest.v1.stream_pb2 import Batch, MountedTarget
+from harvest.v1.stream_pb2 import Batch, JobQuestion, JobTable, MountedTarget
 
 Raw = bytes | memoryview
 """A batch as it came; large, so never copied."""
@@ -34,6 +34,12 @@ class Keeping(Protocol):
 
     def needs_full_picture(self, agent: str) -> bool:
         """Tell whether something came that cannot be placed without one."""
+
+    def learn_jobs(self, cluster: str, table: JobTable) -> Future[None]:
+        """Take in what a cluster's Slurm says."""
+
+    def job_question(self, agent: str) -> JobQuestion | None:
+        """Return what an agent's Slurm should be asked, once."""
 
     def connected(self, agent: str, targets: Sequence[MountedTarget]) -> None:
         """Note that an agent is here, and what it reports."""

@@ -4,9 +4,9 @@ from typing import Any
 
 from harvest_aggregator.catalogue import MEASURES, Catalogue
 from harvest_aggregator.published import AgentStatus, Published, TargetStatus
-from harvest_aggregator.questions import UNKNOWN_CLUSTER
 from harvest_core.accounting.sweeps import Place
 from harvest_core.facts import MDT, OST
+from harvest_core.jobs.identity import UNKNOWN
 from harvest_site.model import Filesystem, Site
 from harvest_site.views import servers_of
 
@@ -126,13 +126,12 @@ def clients(published: Published, *, filesystem: str | None, cluster: str | None
         {
             "nid": client.nid,
             "host": client.host,
-            "cluster": client.cluster or UNKNOWN_CLUSTER,
+            "cluster": client.cluster or UNKNOWN,
             "live": client.is_live,
             "filesystems": {
                 name: rates._asdict() for name, rates in client.filesystems.items() if filesystem in {None, name}
             },
         }
         for client in published.clients
-        if (filesystem is None or filesystem in client.filesystems)
-        and cluster in {None, client.cluster or UNKNOWN_CLUSTER}
+        if (filesystem is None or filesystem in client.filesystems) and cluster in {None, client.cluster or UNKNOWN}
     ]

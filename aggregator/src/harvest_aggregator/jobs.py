@@ -1,7 +1,7 @@
 """Jobs as the API shows them."""
 
 from collections import Counter as Sums
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -9,9 +9,11 @@ import numpy as np
 
 from harvest_aggregator.answers import printed
 from harvest_aggregator.catalogue import MEASURES, Catalogue, Integers, Numbers, Part, added
-from harvest_aggregator.published import Published
+from harvest_aggregator.people import People
+from harvest_aggregator.published import InDoubt, Published
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.totals import Counter, counts_read_bytes, counts_written_bytes
+from harvest_core.jobs.identity import JobName
 
 Json = dict[str, Any]
 
@@ -55,8 +57,9 @@ def jobs(
 ) -> list[Json]:
     """Return jobs with all that is known of them, on all file systems or on one; also what they do on some targets."""
     parts = catalogue.only(filesystem)
-    names = list(dict.fromkeys(part.filesystem for part in parts))
-    shown = [_job(published, catalogue.jobs[number], names) for number in chosen.tolist()]
+    people = People(published, catalogue)
+    marks = _Marks(published, catalogue, {part.filesystem for part in parts})
+    shown = [_job(number, catalogue.jobs[number].name, people, marks) for number in chosen.tolist()]
     for part in parts:
         rows = part.row[chosen]
         there = np.flatnonzero(rows >= 0)
@@ -97,21 +100,31 @@ def _here(catalogue: Catalogue, chosen: Integers) -> list[Json]:
     return shown
 
 
-def _job(published: Published, job: bytes, filesystems: Iterable[str]) -> Json:
-    places = [(name, job) for name in filesystems]
-    flagged = [published.flagged[place] for place in places if place in published.flagged]
+class _Marks:
+    """What could not be known of jobs on some file systems."""
+
+    def __init__(self, published: Published, catalogue: Catalogue, filesystems: Collection[str]) -> None:
+        self.flagged: dict[JobName, InDoubt] = {}
+        self.incomplete: set[JobName] = set()
+        for (filesystem, job), doubt in published.flagged.items():
+            if filesystem in filesystems:
+                name = catalogue.identities.of(filesystem, job).name
+                self.flagged[name] = self.flagged.get(name, InDoubt()).plus(doubt)
+        for filesystem, job in published.incomplete:
+            if filesystem in filesystems:
+                self.incomplete.add(catalogue.identities.of(filesystem, job).name)
+
+
+def _job(number: int, name: JobName, people: People, marks: _Marks) -> Json:
+    doubt = marks.flagged.get(name, InDoubt())
     return {
-        "job": printed(job),
-        "cluster": "-",
-        "start": None,
-        "name": None,
-        "state": None,
-        "user": None,
-        "account": None,
-        "complete": not any(place in published.incomplete for place in places),
-        "ambiguous_resets": sum(doubt.resets for doubt in flagged),
-        "ambiguous_bytes": sum(doubt.bytes for doubt in flagged),
-        "ambiguous_samples": sum(doubt.samples for doubt in flagged),
+        "job": printed(name.job),
+        "cluster": name.cluster,
+        **people.shown(number),
+        "complete": name not in marks.incomplete,
+        "ambiguous_resets": doubt.resets,
+        "ambiguous_bytes": doubt.bytes,
+        "ambiguous_samples": doubt.samples,
         "last_tick_seconds": None,
         "filesystems": {},
     }

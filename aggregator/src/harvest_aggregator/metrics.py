@@ -18,9 +18,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
-from harvest.v1.stream_pb2 import AgentHealth
+from harvest.v1.stream_pb2 import AgentHealth, SlurmHealth
 from harvest_aggregator.published import AgentStatus, Published, TargetStatus
 from harvest_aggregator.sinks.backlog import Health
+from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.accounting.sweeps import ClosedSweep
 
 _MEANINGS: Final = {
@@ -103,6 +104,15 @@ class _AgentRow:
     name: str
     meaning: str
     value: Callable[[AgentHealth], float]
+
+
+@dataclass(frozen=True, slots=True)
+class _SlurmRow:
+    """A number of every cluster whose agent has said how Slurm is doing."""
+
+    name: str
+    meaning: str
+    value: Callable[[ClusterFacts, SlurmHealth], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +235,45 @@ _SINKS: Final = (
 )
 
 
+_SLURM: Final = (
+    _SlurmRow(
+        "harvest_slurm_up",
+        "1 while Slurm answers the cluster's agent.",
+        lambda _, health: not health.problem,
+    ),
+    _SlurmRow(
+        "harvest_slurm_answered_seconds",
+        "When Slurm last answered, in seconds since 1970.",
+        lambda _, health: health.answered_seconds,
+    ),
+    _SlurmRow(
+        "harvest_slurm_queries_total",
+        "How often its agent asked Slurm since it started.",
+        lambda _, health: health.queries,
+    ),
+    _SlurmRow(
+        "harvest_slurm_failed_queries_total",
+        "How often no answer came, or none that made sense.",
+        lambda _, health: health.failed_queries,
+    ),
+    _SlurmRow(
+        "harvest_slurm_query_seconds",
+        "What the last query took.",
+        lambda _, health: health.query_microseconds / 1e6,
+    ),
+    _SlurmRow(
+        "harvest_slurm_jobs",
+        "Jobs of the cluster that are known.",
+        lambda facts, _: len(facts.jobs),
+    ),
+    _SlurmRow(
+        "harvest_slurm_unknown_jobs",
+        "Jobs that did something on Lustre, and neither Slurm nor its accounting database knows.",
+        lambda facts, _: len(facts.unknown),
+    ),
+)
+
+
 class _Status(Collector):
     """What is published, at the moment somebody looks."""
 
@@ -257,6 +306,13 @@ class _Status(Collector):
             found = [((one.name,), sink_row.value(one)) for one in healths]
             numbers = [(labels, number) for labels, number in found if number is not None]
             yield _family(sink_row.name, sink_row.meaning, ("sink",), numbers)
+        for slurm_row in _SLURM:
+            told = [
+                ((cluster,), slurm_row.value(facts, facts.health))
+                for cluster, facts in published.clusters.items()
+                if facts.health is not None
+            ]
+            yield _family(slurm_row.name, slurm_row.meaning, ("cluster",), told)
 
 
 def _agents(agents: tuple[AgentStatus, ...]) -> Iterator[Metric]:

@@ -7,7 +7,9 @@ from typing import NamedTuple, Self
 from harvest.v1.stream_pb2 import AgentHealth, ReadCost
 from harvest_aggregator.clients import Client
 from harvest_aggregator.nodes import Nodes
+from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.accounting.sweeps import ClosedSweep, Place
+from harvest_core.jobs.identity import NOBODYS, Identities
 
 JobKey = tuple[str, bytes]
 """(file system, job id)."""
@@ -83,3 +85,7 @@ class Published:
     """Every client by its NID, as it was told last: clients have a longer period."""
     nodes: Nodes | None = None
     """Likewise by host, and when that was."""
+    identities: Identities = NOBODYS
+    """Whose jobs ids are."""
+    clusters: Mapping[str, ClusterFacts] = field(default_factory=dict)
+    """What Slurm says, by cluster."""

@@ -13,14 +13,17 @@ from harvest_aggregator.catalogue import SORTS
 from harvest_aggregator.published import TargetStatus
 from harvest_core.accounting.sweeps import Place
 from harvest_core.facts import MDT
+from harvest_core.jobs.identity import AMBIGUOUS, UNKNOWN
+from harvest_core.jobs.life import Life
 
-UNKNOWN_CLUSTER: Final = "-"
 LIMIT: Final = 200
 """So many jobs are shown unless somebody wants more."""
 _SORTS: Final = ("job", *SORTS)
 _NUMBER = re.compile(r"[0-9]{1,18}")
-JOB_PARAMETERS: Final = ("state", "user", "account", "cluster", "fs", "server", "target", "sort", "limit")
+_WHOSE: Final = ("state", "user", "account", "cluster")
+JOB_PARAMETERS: Final = (*_WHOSE, "fs", "server", "target", "sort", "limit", "offset")
 VIEW_PARAMETERS: Final = ("fs", "server", "target", "sort", "limit")
+GROUP_PARAMETERS: Final = ("by", *_WHOSE, "fs", "server", "target", "limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,12 @@ class Known:
     filesystems: Collection[str]
     servers: Collection[str]
     targets: Collection[TargetStatus]
+    clusters: Collection[str]
+
+    @property
+    def cluster_names(self) -> tuple[str, ...]:
+        """What may be said of a job's cluster."""
+        return (*self.clusters, UNKNOWN, AMBIGUOUS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +48,13 @@ class Question:
     filesystem: str | None = None
     places: frozenset[Place] | None = None
     """The targets on which they do something, if it matters."""
-    nobody: bool = False
-    """A user, account, state or cluster was asked for, and no job is known to have it."""
+    whose: Mapping[str, str]
+    """A user, account, state or cluster that was asked for."""
     sort: str = "rates.bytes"
     limit: int = LIMIT
     """0 = all."""
+    offset: int = 0
+    """So many of the first are left out."""
 
     @classmethod
     def parse(cls, query: QueryParams, known: Known, parameters: Iterable[str]) -> Self:
@@ -52,6 +63,8 @@ class Question:
         one_of(given, "fs", "a file system of the site", known.filesystems)
         one_of(given, "server", "a server of the site", known.servers)
         one_of(given, "target", "a target that was seen", {status.target for status in known.targets})
+        one_of(given, "state", "what a job can be doing", tuple(Life))
+        one_of(given, "cluster", f"a cluster of the site, `{UNKNOWN}` or `{AMBIGUOUS}`", known.cluster_names)
         places = _places(given, known.targets)
         only_metadata = bool(places) and all(place.kind == MDT for place in places or ())
         if given.get("sort", "job") not in _SORTS:
@@ -59,10 +72,10 @@ class Question:
         return cls(
             filesystem=given.get("fs"),
             places=places,
-            nobody=given.get("cluster", UNKNOWN_CLUSTER) != UNKNOWN_CLUSTER
-            or any(name in given for name in ("state", "user", "account")),
+            whose={name: given[name] for name in _WHOSE if name in given},
             sort=given.get("sort", "rates.iops" if only_metadata else "rates.bytes"),
             limit=number(given, "limit", default=LIMIT),
+            offset=number(given, "offset", default=0),
         )
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from harvest.v1.stream_pb2 import Batch, Hello, StreamRequest
+from harvest.v1.stream_pb2 import Batch, Hello, JobTable, StreamRequest
 from harvest_aggregator.deliveries import Raw
 from harvest_aggregator.refusals import NonsenseError
 
@@ -27,13 +27,17 @@ def read_hello(data: bytes) -> Hello:
     return hello
 
 
-def read_batch(data: bytes) -> tuple[Raw, Batch]:
-    """Return the bytes of a batch and what they say; every encoding is read, the usual one without a copy."""
+def read_request(data: bytes) -> tuple[Raw, Batch] | JobTable:
+    """Return a job table, or the bytes of a batch and what they say; the usual encoding is read without a copy."""
     request = _request(data)
-    if request.WhichOneof("message") != "batch":
-        raise NonsenseError("only batches may follow the Hello")
-    raw = _only_batch(data)
-    return request.batch.SerializeToString() if raw is None else raw, request.batch
+    match request.WhichOneof("message"):
+        case "batch":
+            raw = _only_batch(data)
+            return request.batch.SerializeToString() if raw is None else raw, request.batch
+        case "job_table":
+            return request.job_table
+        case _:
+            raise NonsenseError("only batches and job tables may follow the Hello")
 
 
 def _only_batch(data: bytes) -> memoryview | None:

@@ -23,6 +23,7 @@ from harvest_aggregator.refusals import NOT_READY, RefusedError
 from harvest_aggregator.serving import Address, Serving, serving
 from harvest_aggregator.sinks.running import Sinks
 from harvest_aggregator.sinks.table import plans
+from harvest_aggregator.slurm import slurm_warnings
 from harvest_aggregator.streams import Streams
 from harvest_pki.certificates import load_certificate
 from harvest_pki.checks import days_left
@@ -192,6 +193,7 @@ class Aggregator:
             ),
             *([f"the aggregator's certificate ends in {left} days"] if 0 <= left < _CERTIFICATE_DAYS else []),
             *self._sinks.warnings(),
+            *slurm_warnings(self._keeper.published.clusters, _now().timestamp()),
         ]
 
     def _warn(self) -> None:

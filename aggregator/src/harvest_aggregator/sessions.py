@@ -11,7 +11,7 @@ import grpc
 import structlog
 from cryptography import x509
 
-from harvest.v1.stream_pb2 import Ack, Batch, Hello, MountedTarget, StreamResponse
+from harvest.v1.stream_pb2 import Ack, Batch, Hello, JobTable, MountedTarget, StreamResponse
 from harvest_aggregator.deliveries import Delivery, Keeping
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.gathering import Gathering, Sweep
@@ -19,12 +19,12 @@ from harvest_aggregator.limits import PENDING_BYTES, STALL_SECONDS
 from harvest_aggregator.metrics import Metrics
 from harvest_aggregator.presence import Presence, StayKey, Visit
 from harvest_aggregator.refusals import NonsenseError, not_ready
-from harvest_aggregator.requests import read_batch
+from harvest_aggregator.requests import read_request
 from harvest_aggregator.room import Room
 from harvest_aggregator.welcomes import has_gap, stays, welcome
 from harvest_core.accounting.wire import WireError
 from harvest_site.model import Site
-from harvest_site.views import filesystem_of
+from harvest_site.views import filesystem_of, slurm_cluster_of
 
 _IGNORED_MAX: Final = 1000
 
@@ -131,7 +131,11 @@ class Session:
         if data is None:
             return False
         await self._house.room.turn(self)  # all streams may have got a message at once: read, it takes twice the memory
-        raw, batch = read_batch(data)
+        said = read_request(data)
+        if isinstance(said, JobTable):
+            await self._learn_jobs(said)
+            return True
+        raw, batch = said
         self._house.metrics.batches.inc()
         self._house.metrics.received_bytes.inc(len(raw))
         self.visit.heard_seconds = asyncio.get_running_loop().time()
@@ -146,6 +150,18 @@ class Session:
             self._pending_bytes += sweep.size_bytes
             self._changed.set()
         return True
+
+    async def _learn_jobs(self, table: JobTable) -> None:
+        """Hand a part of a job table over; the next one is read when this one was taken in."""
+        cluster = slurm_cluster_of(self._house.site, self.visit.agent)
+        if cluster is not None:  # else the site was changed meanwhile
+            await asyncio.wrap_future(self._house.keeper.learn_jobs(cluster, table))
+            await self._ask_about_jobs()
+
+    async def _ask_about_jobs(self) -> None:
+        question = self._house.keeper.job_question(self.visit.agent)
+        if question is not None:
+            await self._send(StreamResponse(job_question=question))
 
     async def _next(self) -> bytes | None:
         """Return the next message, once there is room for it; nothing when the agent has ended the stream."""
@@ -209,6 +225,7 @@ class Session:
         self._handed_over = 0
         await self._send(StreamResponse(ack=Ack(incarnation=delivery.incarnation, seq=delivery.seq)))
         await self._ask_anew(delivery.incarnation)
+        await self._ask_about_jobs()
 
     async def _ask_anew(self, incarnation: bytes) -> None:
         """Ask for a full picture if the keeper found that it lacks names; once, until another incarnation speaks."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from harvest.v1.stream_pb2 import Ack, Incarnation, MountedTarget, WantedFilesystem, Welcome
 from harvest_aggregator.presence import StayKey
 from harvest_site.model import Site
-from harvest_site.views import filesystem_of
+from harvest_site.views import filesystem_of, slurm_cluster_of
 
 
 def welcome(site: Site, agent: str, *, durable: Mapping[bytes, int], full_picture: bool) -> Welcome:
@@ -21,6 +21,7 @@ def welcome(site: Site, agent: str, *, durable: Mapping[bytes, int], full_pictur
             if agent in one.server_names
         ],
         full_picture=full_picture,
+        job_table=slurm_cluster_of(site, agent) is not None,
     )
 
 

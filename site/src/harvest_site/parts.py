@@ -26,7 +26,7 @@ _USED: Final[Mapping[str, Callable[[Spec], bool]]] = {
 """Every part that may lack an implementation, and whether a site asks for it."""
 
 IMPLEMENTED: Final[frozenset[str]] = frozenset(
-    {"aggregators", "certificates.denySerials", "clients", "ganglia", "hosts", "lnets"}
+    {"aggregators", "certificates.denySerials", "clients", "ganglia", "hosts", "jobIds", "lnets", "slurm"}
 )
 """Who builds a part adds its name."""
 

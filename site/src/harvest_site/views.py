@@ -2,6 +2,7 @@
 
 import json
 
+from harvest_core.jobs.identity import ClusterIds
 from harvest_core.lustre.names import of_filesystem
 from harvest_site.model import DEFAULT_AGGREGATOR, Filesystem, Site
 from harvest_site.placement import Aggregator
@@ -23,6 +24,27 @@ def filesystem_of(site: Site, server: str, target: str) -> Filesystem | None:
             if of_filesystem(target, filesystem.fsname) and server in filesystem.server_names
         ),
         None,
+    )
+
+
+def slurm_cluster_of(site: Site, agent: str) -> str | None:
+    """Return the cluster whose job table an agent reports, if it is to report one."""
+    return next(
+        (one.name for one in site.spec.clusters if one.slurm is not None and one.slurm.server == agent),
+        None,
+    )
+
+
+def job_ids_of(site: Site) -> tuple[ClusterIds, ...]:
+    """Return how the job ids of each cluster look."""
+    return tuple(
+        ClusterIds(
+            cluster=cluster.name,
+            filesystems=frozenset(cluster.filesystems),
+            format=None if cluster.job_ids is None else cluster.job_ids.compiled,
+            range=None if cluster.job_ids is None else cluster.job_ids.range,
+        )
+        for cluster in site.spec.clusters
     )
 
 

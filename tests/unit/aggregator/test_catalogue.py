@@ -27,8 +27,9 @@ def read(catalogue: Catalogue, filesystem: str | None = None) -> dict[bytes, int
     total: dict[bytes, int] = {}
     everyone = catalogue.on(filesystem)
     for number in catalogue.first(everyone, 0, filesystem=filesystem, sort="read_bytes").tolist():
-        job = catalogue.jobs[number]
-        assert catalogue.number[job] == number
+        name = catalogue.jobs[number].name
+        assert catalogue.number[name] == number
+        job = name.job
         for part in catalogue.only(filesystem):
             row = int(part.row[number])
             if row >= 0:

@@ -1,7 +1,8 @@
 """/metrics: what the aggregator says about itself."""
 
-from harvest.v1.stream_pb2 import AgentHealth, ReadCost
+from harvest.v1.stream_pb2 import AgentHealth, ReadCost, SlurmHealth, SlurmJob
 from harvest_aggregator.published import AgentStatus, Published, TargetStatus
+from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.accounting.sweeps import ClosedSweep, Place
 from unit.aggregator.publishing import BUSY, TICK, client, metrics, published
 
@@ -38,6 +39,16 @@ SOURCE = published(
         AgentStatus(name="oss1", connected=True, last_tick=TICK, health=HEALTH, clock_offset_seconds=-0.5),
         AgentStatus(name="mds1", connected=False, last_tick=None, health=None, clock_offset_seconds=None),
     ),
+    clusters={
+        "vu": ClusterFacts(
+            agent="slurm1",
+            jobs={1: SlurmJob(id=1)},
+            unknown=frozenset({7, 8}),
+            health=SlurmHealth(answered_seconds=TICK, queries=9, failed_queries=1, query_microseconds=1_500_000),
+        ),
+        "xe": ClusterFacts(agent="slurm2", health=SlurmHealth(problem="squeue hung")),
+        "dcc": ClusterFacts(agent="slurm3"),
+    },
 )
 
 
@@ -54,6 +65,18 @@ def test_targets_say_what_could_not_be_known() -> None:
         f"harvest_ambiguous_bytes_total{of} 1000.0",
         f"harvest_unread_lines_total{of} 7.0",
     } <= set(lines())
+
+
+def test_clusters_say_how_slurm_is_doing() -> None:
+    said = set(lines())
+    assert {
+        'harvest_slurm_up{cluster="vu"} 1.0',
+        'harvest_slurm_up{cluster="xe"} 0.0',
+        'harvest_slurm_queries_total{cluster="vu"} 9.0',
+        'harvest_slurm_query_seconds{cluster="vu"} 1.5',
+        'harvest_slurm_unknown_jobs{cluster="vu"} 2.0',
+    } <= said
+    assert not any('cluster="dcc"' in line for line in said)
 
 
 def test_agents_say_how_they_are_doing() -> None:

@@ -1,0 +1,156 @@
+"""Whose jobs they are, and how these live: what Slurm says, beside what Lustre shows."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from harvest.v1.stream_pb2 import SlurmJob
+from harvest_aggregator.answers import printed
+from harvest_aggregator.catalogue import Catalogue, Integers
+from harvest_aggregator.published import Published
+from harvest_aggregator.slurm import ClusterFacts, is_alive
+from harvest_core.accounting.mounts import NEVER
+from harvest_core.jobs.identity import Identity
+from harvest_core.jobs.life import Sign, life
+
+Json = dict[str, Any]
+
+
+class Person(NamedTuple):
+    """Who is behind a job, as far as anybody knows."""
+
+    user: str | None = None
+    group: str | None = None
+    account: str | None = None
+    partition: str | None = None
+    process: str | None = None
+    """The name of the program, of what was run outside any job."""
+
+
+GROUPINGS: Final = {
+    "user": ("user",),
+    "account": ("account",),
+    "partition": ("partition",),
+    "group": ("group",),
+    "process": ("process", "user", "group"),
+    "account,user": ("account", "user"),
+}
+"""By what work can be added up, and which of a person's fields that is."""
+
+
+class People:
+    """The jobs of one catalogue, by number."""
+
+    def __init__(self, published: Published, catalogue: Catalogue) -> None:
+        self._clusters = published.clusters
+        self._jobs = catalogue.jobs
+        self._now = published.tick_seconds or 0
+        self._worked = _last_ticks(catalogue)
+        self._everyone = range(catalogue.count)
+
+    def job(self, number: int) -> SlurmJob | None:
+        """Return what Slurm says of a job."""
+        identity = self._jobs[number]
+        cluster = self._clusters.get(identity.name.cluster)
+        return None if cluster is None or identity.number is None else cluster.jobs.get(identity.number)
+
+    def person(self, number: int) -> Person:
+        """Return whose job it is."""
+        job = self.job(number)
+        if job is not None:
+            return Person(job.user or None, job.group or None, job.account or None, job.partition or None)
+        return _process(self._jobs[number], self._clusters)
+
+    def state(self, number: int) -> str:
+        """Return what a job is doing."""
+        job = self.job(number)
+        worked = int(self._worked[number])
+        sign = Sign(
+            state=None if job is None else job.state,
+            ended_seconds=None if job is None else job.end_seconds or None,
+            worked_seconds=None if worked == NEVER else worked,
+        )
+        return life(sign, self._now)
+
+    def shown(self, number: int) -> Json:
+        """Return what is known of a job beside its work."""
+        job = self.job(number)
+        return {
+            "start": None if job is None else job.start_seconds or None,
+            "name": None if job is None else job.name,
+            "state": self.state(number),
+            "slurm_state": None if job is None else job.state,
+            **self.person(number)._asdict(),
+            "array": None if job is None else array_name(job),
+            "submit_seconds": None if job is None else job.submit_seconds or None,
+            "start_seconds": None if job is None else job.start_seconds or None,
+            "end_seconds": None if job is None or is_alive(job) else job.end_seconds or None,
+            "nodes": None if job is None else job.nodes or None,
+            "exit_code": None if job is None else job.exit_code or None,
+        }
+
+    def matching(self, numbers: Integers, wanted: Mapping[str, str]) -> Integers:
+        """Return those of some jobs that are somebody's, or in some state."""
+        if not wanted:
+            return numbers
+        return np.array([number for number in numbers.tolist() if self._is(number, wanted)], np.int64)
+
+    def _is(self, number: int, wanted: Mapping[str, str]) -> bool:
+        person = self.person(number)
+        return (
+            wanted.get("cluster", self._jobs[number].name.cluster) == self._jobs[number].name.cluster
+            and wanted.get("user", person.user) == person.user
+            and wanted.get("account", person.account) == person.account
+            and ("state" not in wanted or wanted["state"] == self.state(number))
+        )
+
+    def name(self, number: int) -> str:
+        """Return what people call a job: a task by its array, all others by their id."""
+        job = self.job(number)
+        return (array_name(job) if job is not None else None) or printed(self._jobs[number].name.job)
+
+    def names(self, numbers: Iterable[int]) -> Iterator[str]:
+        """Return different names for different jobs: of two clusters' that are alike, all but the first say theirs."""
+        seen: set[str] = set()
+        for number in numbers:
+            name = self.name(number)
+            if name in seen:
+                name = f"{self._jobs[number].name.cluster}/{name}"
+            seen.add(name)
+            yield name
+
+    def grouped(self, numbers: Integers, by: str) -> tuple[list[Person], Integers]:
+        """Return who is behind some jobs, each once, and for every job which of them it is; -1 where nobody knows."""
+        fields = GROUPINGS[by]
+        groups: dict[Person, int] = {}
+        places = np.full(len(numbers), -1, np.int64)
+        for place, number in enumerate(numbers.tolist()):
+            known = self.person(number)
+            some = Person(**{name: getattr(known, name) for name in fields})
+            if getattr(some, fields[0]) is not None:
+                places[place] = groups.setdefault(some, len(groups))
+        return list(groups), places
+
+
+def array_name(job: SlurmJob) -> str | None:
+    """Return what Slurm calls a task of an array."""
+    return f"{job.array_id}_{job.array_task}" if job.array_id else None
+
+
+def _process(identity: Identity, clusters: Mapping[str, ClusterFacts]) -> Person:
+    if identity.process is None:
+        return Person()
+    named = clusters.get(identity.name.cluster)
+    for cluster in (named,) if named is not None else clusters.values():
+        user = cluster.users.get(identity.process.uid)
+        if user is not None and user.name:
+            return Person(user=user.name, group=user.group or None, process=identity.process.name)
+    return Person(user=str(identity.process.uid), process=identity.process.name)
+
+
+def _last_ticks(catalogue: Catalogue) -> Integers:
+    ticks = np.full(catalogue.count, NEVER, np.int64)
+    for part in catalogue.parts:
+        ticks[part.job] = np.maximum(ticks[part.job], part.table.last_tick)
+    return ticks

@@ -1,0 +1,204 @@
+"""What the clusters' Slurm said last of every job, who has which uid, and what is still to be asked."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from harvest.v1.stream_pb2 import JobQuestion, JobTable, SlurmHealth, SlurmJob, UserName
+from harvest_core.accounting.sweeps import ClosedSweep
+from harvest_core.jobs.identity import Identities
+from harvest_core.jobs.life import ACTIVE, WAITING
+
+_ASKED_AT_ONCE: Final = 1000
+_USERS_MOST: Final = 100_000
+_KEPT_SECONDS: Final = 3600
+"""So long after its end a job is remembered that never did anything on Lustre: it may still show there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What is known of one cluster; nothing in it ever changes."""
+
+    agent: str
+    jobs: Mapping[int, SlurmJob] = field(default_factory=dict)
+    users: Mapping[int, UserName] = field(default_factory=dict)
+    unknown: frozenset[int] = frozenset()
+    """Jobs that did something on Lustre, and neither slurmctld nor its accounting database knows."""
+    health: SlurmHealth | None = None
+    """Nothing until its agent has said anything."""
+
+
+class _Cluster:
+    """The same while it grows."""
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        self.health: SlurmHealth | None = None
+        self._jobs: dict[int, SlurmJob] = {}
+        self._users: dict[int, UserName] = {}
+        self._arriving: dict[int, SlurmJob] | None = None
+        """Of a whole table whose last part has not come yet."""
+        self._met: set[int] = set()
+        """Jobs that did something on Lustre."""
+        self._lost: set[int] = set()
+        """Those that Slurm had and has no more, without having said how they ended."""
+        self._unknown: set[int] = set()
+        self._met_users: set[int] = set()
+        self._asked: set[int] = set()
+        self._asked_users: set[int] = set()
+        self._facts: ClusterFacts | None = None
+
+    def take(self, table: JobTable) -> None:
+        self._facts = None
+        if table.full:
+            if self._arriving is None:
+                self._arriving = {}
+            self._arriving.update((job.id, _newer(self._arriving.get(job.id), job)) for job in table.jobs)
+            if table.last:
+                self._replace(self._arriving)
+                self._arriving = None
+        else:
+            for job in table.jobs:
+                self._jobs[job.id] = _newer(self._jobs.get(job.id), job)
+                self._lost.discard(job.id)
+        self._unknown.update(self._met.intersection(table.unknown_jobs))
+        self._lost.difference_update(table.unknown_jobs)
+        self._unknown.difference_update(job.id for job in table.jobs)
+        for user in table.users:
+            if len(self._users) < _USERS_MOST:
+                self._users[user.uid] = user
+        if table.last:
+            self.health = table.health
+
+    def _replace(self, whole: dict[int, SlurmJob]) -> None:
+        """Take a whole table: who is not in it any more has ended, and how is to be asked."""
+        gone = {number: job for number, job in self._jobs.items() if number not in whole}
+        self._lost |= {number for number, job in gone.items() if is_alive(job)}
+        self._jobs = {**gone, **{number: _newer(self._jobs.get(number), job) for number, job in whole.items()}}
+        self._lost.difference_update(whole)
+        self._asked.clear()  # the agent may be another one, which was never asked
+        self._asked_users.clear()
+
+    def meet(self, jobs: Iterable[int], uids: Iterable[int]) -> None:
+        self._met.update(jobs)
+        self._met_users.update(uids)
+
+    def question(self) -> JobQuestion | None:
+        jobs = (self._met - self._jobs.keys() - self._unknown) | (self._lost & self._met)
+        jobs -= self._asked
+        users = self._met_users - self._users.keys() - self._asked_users
+        if self.health is None or not self.health.answered_seconds or not (jobs or users):
+            return None
+        question = JobQuestion(jobs=sorted(jobs)[:_ASKED_AT_ONCE], uids=sorted(users)[:_ASKED_AT_ONCE])
+        self._asked.update(question.jobs)
+        self._asked_users.update(question.uids)
+        return question
+
+    def forget(self, now_seconds: float) -> None:
+        """Forget jobs that ended long ago and never did anything."""
+        over = [
+            number
+            for number, job in self._jobs.items()
+            if number not in self._met and not is_alive(job) and job.end_seconds < now_seconds - _KEPT_SECONDS
+        ]
+        for number in over:
+            del self._jobs[number]
+        if over:
+            self._facts = None
+
+    def facts(self) -> ClusterFacts:
+        if self._facts is None:
+            self._facts = ClusterFacts(
+                agent=self.agent,
+                jobs=dict(self._jobs),
+                users=dict(self._users),
+                unknown=frozenset(self._unknown),
+                health=self.health,
+            )
+        return self._facts
+
+
+class Clusters:
+    """All clusters whose job table an agent reports. Used by one thread."""
+
+    def __init__(self, agents: Mapping[str, str]) -> None:
+        self._clusters: dict[str, _Cluster] = {}
+        self._shown: dict[tuple[str, str], tuple[bytes, ...]] = {}
+        self._forgotten_at = 0.0
+        self.questions: dict[str, JobQuestion] = {}
+        """What to ask each agent; whoever asks takes it out."""
+        self.change(agents)
+
+    def change(self, agents: Mapping[str, str]) -> None:
+        """Follow these clusters, each with its agent; what is known of those that stay is kept."""
+        before = self._clusters
+        self._clusters = {
+            cluster: before[cluster] if cluster in before and before[cluster].agent == agent else _Cluster(agent)
+            for cluster, agent in agents.items()
+        }
+        self._shown = {}
+
+    def take(self, cluster: str, table: JobTable) -> None:
+        """Take in what an agent says of a cluster."""
+        if cluster in self._clusters:
+            self._clusters[cluster].take(table)
+            self._ask()
+
+    def take_sweep(self, closed: ClosedSweep, identities: Identities, now_seconds: float) -> None:
+        """Note which jobs and users showed up, and what must be asked about them."""
+        for place, table in closed.tables.items():
+            before = self._shown.get(place, ())
+            if table.jobs is before:
+                continue
+            new = table.jobs[len(before) :] if table.jobs[: len(before)] == before else table.jobs
+            self._shown[place] = table.jobs
+            self._meet(place[0], new, identities)
+        if now_seconds >= self._forgotten_at + _KEPT_SECONDS / 60:
+            self._forgotten_at = now_seconds
+            for cluster in self._clusters.values():
+                cluster.forget(now_seconds)
+        self._ask()
+
+    def facts(self) -> dict[str, ClusterFacts]:
+        """Return what is known of each cluster."""
+        return {name: cluster.facts() for name, cluster in self._clusters.items()}
+
+    def _meet(self, filesystem: str, jobs: Iterable[bytes], identities: Identities) -> None:
+        for job in jobs:
+            identity = identities.of(filesystem, job)
+            named = self._clusters.get(identity.name.cluster)
+            if identity.process is not None:  # whoever is asked: uids are mostly the same on all clusters of a site
+                for cluster in (named,) if named is not None else self._clusters.values():
+                    cluster.meet((), (identity.process.uid,))
+            elif named is not None and identity.number is not None:
+                named.meet((identity.number,), ())
+
+    def _ask(self) -> None:
+        for cluster in self._clusters.values():
+            if cluster.agent not in self.questions and (question := cluster.question()) is not None:
+                self.questions[cluster.agent] = question
+
+
+def slurm_warnings(clusters: Mapping[str, ClusterFacts], now_seconds: float) -> list[str]:
+    """Say what is wrong with clusters' Slurm, for a person. Accounting goes on without it."""
+    warnings = []
+    for name, facts in clusters.items():
+        if facts.health is None:
+            warnings.append(f"Slurm of cluster {name}: its agent {facts.agent} has not said anything yet")
+        elif facts.health.problem:
+            since = facts.health.answered_seconds
+            ago = f"last answered {now_seconds - since:.0f} s ago" if since else "never answered"
+            warnings.append(f"Slurm of cluster {name} ({facts.agent}, {ago}): {facts.health.problem}")
+    return warnings
+
+
+def is_alive(job: SlurmJob) -> bool:
+    """Tell whether a job runs or may still run."""
+    return job.state in ACTIVE or job.state in WAITING
+
+
+def _newer(known: SlurmJob | None, told: SlurmJob) -> SlurmJob:
+    """Return the later of two runs of one number: it may have been requeued, or used again."""
+    if known is None:
+        return told
+    return max(told, known, key=lambda job: (job.submit_seconds, job.restarts, job.start_seconds))

@@ -1,0 +1,1 @@
+"""From Lustre's ids to jobs: whose they are, and how they live."""

@@ -1,0 +1,130 @@
+"""What the clusters' Slurm says, and what is asked of it."""
+
+from harvest.v1.stream_pb2 import JobTable, SlurmHealth, SlurmJob, UserName
+from harvest_aggregator.slurm import Clusters, slurm_warnings
+from harvest_core.accounting.sweeps import ClosedSweep
+from harvest_core.jobs.identity import ClusterIds, Identities
+from unit.aggregator.publishing import READ, TICK, published
+
+VU = Identities([ClusterIds(cluster="vu", filesystems=frozenset({"home"}))])
+WELL = SlurmHealth(answered_seconds=TICK, queries=3)
+
+
+def job(number: int, state: str = "RUNNING", **more: int | str) -> SlurmJob:
+    return SlurmJob(id=number, state=state, **more)  # type: ignore[arg-type]
+
+
+def whole(*jobs: SlurmJob) -> JobTable:
+    return JobTable(full=True, last=True, jobs=jobs, health=WELL)
+
+
+def change(*jobs: SlurmJob, unknown: tuple[int, ...] = (), users: tuple[UserName, ...] = ()) -> JobTable:
+    return JobTable(last=True, jobs=jobs, unknown_jobs=unknown, users=users, health=WELL)
+
+
+def sweep(*jobs: bytes) -> ClosedSweep:
+    closed = published({("home", "OST"): {job: {READ: (1, 1)} for job in jobs}}).closed
+    assert closed is not None
+    return closed
+
+
+def followed() -> Clusters:
+    return Clusters({"vu": "slurm1"})
+
+
+def test_a_whole_table_comes_in_parts_and_counts_when_it_is_whole() -> None:
+    clusters = followed()
+    clusters.take("vu", JobTable(full=True, jobs=[job(1)]))
+    assert not clusters.facts()["vu"].jobs
+    clusters.take("vu", JobTable(full=True, last=True, jobs=[job(2)], health=WELL))
+    assert set(clusters.facts()["vu"].jobs) == {1, 2}
+    assert clusters.facts()["vu"].health == WELL
+
+
+def test_what_was_told_before_stays_as_it_was() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1)))
+    before = clusters.facts()["vu"]
+    clusters.take("vu", change(job(1, "COMPLETED"), job(2)))
+    assert before.jobs[1].state == "RUNNING"
+    assert {number: one.state for number, one in clusters.facts()["vu"].jobs.items()} == {1: "COMPLETED", 2: "RUNNING"}
+
+
+def test_a_job_on_lustre_that_slurm_did_not_name_is_asked_for_once() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1)))
+    clusters.take_sweep(sweep(b"1", b"2"), VU, TICK)
+    assert list(clusters.questions.pop("slurm1").jobs) == [2]
+    clusters.take_sweep(sweep(b"1", b"2"), VU, TICK + 20)
+    assert not clusters.questions
+    clusters.take("vu", change(unknown=(2,)))
+    clusters.take_sweep(sweep(b"1", b"2", b"3"), VU, TICK + 40)
+    assert list(clusters.questions.pop("slurm1").jobs) == [3]
+    assert clusters.facts()["vu"].unknown == {2}
+
+
+def test_nothing_is_asked_before_slurm_has_answered_at_all() -> None:
+    clusters = followed()
+    clusters.take_sweep(sweep(b"1"), VU, TICK)
+    assert not clusters.questions
+    clusters.take("vu", JobTable(last=True, full=True, health=SlurmHealth(problem="squeue: Unable to contact")))
+    assert not clusters.questions
+    clusters.take("vu", whole())
+    assert list(clusters.questions["slurm1"].jobs) == [1]
+
+
+def test_a_running_job_that_is_missing_in_another_whole_table_is_asked_for_again() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1), job(2), job(3, "COMPLETED", end_seconds=TICK)))
+    clusters.take_sweep(sweep(b"1", b"3"), VU, TICK)
+    clusters.take("vu", whole())
+    assert list(clusters.questions.pop("slurm1").jobs) == [1]
+    assert clusters.facts()["vu"].jobs[1].state == "RUNNING"  # the last known
+    clusters.take("vu", change(job(1, "FAILED", end_seconds=TICK)))
+    assert clusters.facts()["vu"].jobs[1].state == "FAILED"
+
+
+def test_users_of_processes_are_asked_for() -> None:
+    clusters = followed()
+    clusters.take("vu", whole())
+    clusters.take_sweep(sweep(b"cp.1000", b"mv.1000"), VU, TICK)
+    assert list(clusters.questions.pop("slurm1").uids) == [1000]
+    clusters.take("vu", change(users=(UserName(uid=1000, name="jane", group="physics"),)))
+    assert clusters.facts()["vu"].users[1000].name == "jane"
+
+
+def test_jobs_that_never_did_anything_are_forgotten_an_hour_after_their_end() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1, "COMPLETED", end_seconds=TICK), job(2, "COMPLETED", end_seconds=TICK), job(3)))
+    clusters.take_sweep(sweep(b"1"), VU, TICK + 3600)
+    assert set(clusters.facts()["vu"].jobs) == {1, 2, 3}
+    clusters.take_sweep(sweep(b"1"), VU, TICK + 3700)
+    assert set(clusters.facts()["vu"].jobs) == {1, 3}
+
+
+def test_the_later_of_two_runs_counts() -> None:
+    clusters = followed()
+    again = job(1, start_seconds=TICK + 100, submit_seconds=TICK, restarts=1)
+    clusters.take("vu", whole(again, job(1, "CANCELLED", start_seconds=TICK, submit_seconds=TICK)))
+    assert clusters.facts()["vu"].jobs[1] == again
+
+
+def test_a_changed_site_keeps_what_is_known_of_clusters_that_stay() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1)))
+    clusters.change({"vu": "slurm1", "xe": "slurm2"})
+    assert set(clusters.facts()["vu"].jobs) == {1}
+    clusters.change({"vu": "slurm9"})
+    assert not clusters.facts()["vu"].jobs
+    clusters.take("xe", whole(job(7)))  # no longer followed
+    assert set(clusters.facts()) == {"vu"}
+
+
+def test_trouble_is_said_for_a_person() -> None:
+    clusters = Clusters({"vu": "slurm1", "xe": "slurm2", "dcc": "slurm3"})
+    clusters.take("vu", whole())
+    clusters.take("xe", JobTable(last=True, health=SlurmHealth(answered_seconds=TICK, problem="squeue hung")))
+    assert slurm_warnings(clusters.facts(), TICK + 90) == [
+        "Slurm of cluster xe (slurm2, last answered 90 s ago): squeue hung",
+        "Slurm of cluster dcc: its agent slurm3 has not said anything yet",
+    ]
