@@ -57,15 +57,16 @@ async def test_the_agent_beside_slurm_says_what_it_knows_and_is_asked_for_more(h
     assert (await agent.begin(hello("slurm1"))).job_table
     assert not (await other.begin(hello("oss1"))).job_table
     table = JobTable(full=True, last=True, jobs=[SlurmJob(id=1, state="RUNNING")])
+    question = here.keeper.questions["slurm1"] = JobQuestion(jobs=[7], uids=[1000])
     await other.say(table)
     await agent.say(table)
-    await until(lambda: here.keeper.tables)
+    assert (await agent.hear()).job_question == question
     assert here.keeper.tables == [("vu", table)]
 
-    here.keeper.questions["slurm1"] = JobQuestion(jobs=[7], uids=[1000])
+    here.keeper.questions["slurm1"] = question
     await agent.say(*sweep(1))
     assert await agent.acknowledged() == 1
-    assert (await agent.hear()).job_question == JobQuestion(jobs=[7], uids=[1000])
+    assert (await agent.hear()).job_question == question
 
 
 @served
