@@ -11,6 +11,7 @@ from harvest_aggregator.http import app
 from harvest_aggregator.keeping import Keeper
 from harvest_aggregator.ledger import Ledger
 from harvest_aggregator.metrics import Metrics
+from harvest_aggregator.records import Records
 from harvest_site.loading import load
 from support.deliveries import INTERVAL, SITE, START, Writer
 
@@ -38,6 +39,7 @@ class House:
                 site=lambda: site,
                 readiness=list,
                 metrics=self.metrics,
+                records=Records(path),
                 token=None,
             )
         )

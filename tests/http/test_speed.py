@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from harvest_aggregator.http import app
 from harvest_aggregator.published import Published
 from harvest_core.accounting.sweeps import ClosedSweep, ClosedTable, Place, TickWork
-from unit.aggregator.publishing import SITE, TICK, metrics, target
+from unit.aggregator.publishing import NO_RECORDS, SITE, TICK, metrics, target
 
 JOBS = 100_000
 LIMIT_SECONDS = 0.2
@@ -84,7 +84,9 @@ def sweeps() -> tuple[Published, Published]:
 )
 def test_the_first_answer_of_a_new_sweep_is_quick(path: str, sweeps: tuple[Published, Published]) -> None:
     source = sweeps[0]
-    asked = app(lambda: source, site=lambda: SITE, readiness=list, metrics=metrics(source), token=None)
+    asked = app(
+        lambda: source, site=lambda: SITE, readiness=list, metrics=metrics(source), records=NO_RECORDS, token=None
+    )
     with TestClient(asked) as client:
         client.get(path)  # the catalogue is made once, after a start
         source = sweeps[1]

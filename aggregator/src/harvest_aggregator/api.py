@@ -31,7 +31,9 @@ from harvest_aggregator.questions import (
     number,
     one_of,
 )
+from harvest_aggregator.records import Records
 from harvest_core.jobs.identity import UNKNOWN, JobName
+from harvest_core.jobs.life import Life
 from harvest_site.model import Site
 
 PREFIX: Final = "/api/v1/"
@@ -59,9 +61,10 @@ register_url_convertor("anything", _Anything())
 class Api:
     """Answers from what is published. Its methods run in threads: a long answer holds up no stream."""
 
-    def __init__(self, source: Callable[[], Published], site: Callable[[], Site]) -> None:
+    def __init__(self, source: Callable[[], Published], site: Callable[[], Site], records: Records) -> None:
         self._source = source
         self._site = site
+        self._records = records
         self._catalogues = Catalogues()
         self.routes = [
             Route(f"{PREFIX}filesystems", self.filesystems),
@@ -112,6 +115,8 @@ class Api:
     def jobs(self, request: Request) -> Response:
         """Answer with the jobs that do most, or as asked."""
         published, catalogue, question = self._asked(request, JOB_PARAMETERS)
+        if question.whose.get("state") == Life.FINAL:
+            return self._final(published, question)
         here = _here(catalogue, question)
         matched, shown = _chosen(here or catalogue, question, People(published, catalogue))
         head = {"tick_seconds": published.tick_seconds, "matched": matched, "shown": len(shown)}
@@ -125,6 +130,16 @@ class Api:
             yield b"]}"
 
         return _told(text(), len(shown))
+
+    def _final(self, published: Published, question: Question) -> Response:
+        """Answer with jobs that are over, those that ended last first."""
+        if question.filesystem is not None or question.places is not None:
+            raise BadParameterError("state", "jobs that are `final` cannot be asked for by `fs`, `server` or `target`")
+        whose = {name: value for name, value in question.whose.items() if name != "state"}
+        sort, limit, offset = question.sort, question.limit, question.offset
+        matched, shown = self._records.page(whose, sort=sort, limit=limit, offset=offset)
+        head = {"tick_seconds": published.tick_seconds, "matched": matched, "shown": len(shown)}
+        return answer({**head, "jobs": shown})
 
     def job(self, request: Request) -> Response:
         """Answer with one job."""
@@ -141,9 +156,13 @@ class Api:
         if found and started:
             known = People(published, catalogue).job(place)
             found = known is not None and known.start_seconds == int(start["start"])
-        if not found:
-            raise HTTPException(404, _not_known(catalogue, name))
-        (shown,) = jobs(published, catalogue, np.array([place]))
+        if found:
+            (shown,) = jobs(published, catalogue, np.array([place]))
+        else:
+            over = [one for one in self._records.of(name) if not started or one["start"] == int(start["start"])]
+            if not over:
+                raise HTTPException(404, _not_known(catalogue, name))
+            shown = over[0]
         return answer({"tick_seconds": published.tick_seconds, **shown})
 
     def user(self, request: Request) -> Response:
@@ -154,13 +173,17 @@ class Api:
         catalogue = self._catalogues.of(published.closed, published.identities)
         people = People(published, catalogue)
         own = people.matching(catalogue.on(None), {"user": name})
-        if not len(own):
+        over = self._records.sums(name)
+        if not len(own) and not over["jobs"]:
             raise HTTPException(404, f"nobody called {name!r} is known to have done anything")
         limit = number(given, "limit", default=LIMIT)
-        (done,) = attributed(catalogue, people, own, "user")
+        done = next(iter(attributed(catalogue, people, own, "user")), {"user": name, "jobs": 0})
         accounts = sorted({account for one in own.tolist() if (account := people.person(one).account)})
         shown = jobs(published, catalogue, catalogue.first(own, limit, filesystem=None, sort="rates.bytes"))
-        return answer({"tick_seconds": published.tick_seconds, **done, "accounts": accounts, "jobs": shown})
+        sums = {"sums": {name: number for name, number in done.items() if name != "user"}, "final": over}
+        return answer(
+            {"tick_seconds": published.tick_seconds, "user": name, "accounts": accounts, **sums, "jobs": shown}
+        )
 
     def attribution(self, request: Request) -> Response:
         """Answer who does how much: users, accounts, partitions, groups, or programs outside jobs."""

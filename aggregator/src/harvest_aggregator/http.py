@@ -15,8 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from harvest_aggregator.answers import BadParameterError, answer
 from harvest_aggregator.api import Api
+from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.metrics import Metrics
 from harvest_aggregator.published import Published
+from harvest_aggregator.records import Records
 from harvest_site.model import Site
 from harvest_site.parts import unimplemented
 
@@ -30,6 +32,7 @@ def app(
     site: Callable[[], Site],
     readiness: Callable[[], list[str]],
     metrics: Metrics,
+    records: Records,
     token: str | None,
     warnings: Callable[[], list[str]] = list,
 ) -> Starlette:
@@ -56,10 +59,15 @@ def app(
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", own_metrics),
-            *Api(source, site).routes,
+            *Api(source, site, records).routes,
         ],
         middleware=[Middleware(_Guard, token=token)] if token is not None else [],
-        exception_handlers={HTTPException: _refused, BadParameterError: _not_understood, Exception: _failed},
+        exception_handlers={
+            HTTPException: _refused,
+            BadParameterError: _not_understood,
+            LedgerError: _not_now,
+            Exception: _failed,
+        },
     )
     answering.router.redirect_slashes = False
     return answering
@@ -101,6 +109,10 @@ async def _refused(_: Request, error: Exception) -> Response:
 async def _not_understood(_: Request, error: Exception) -> Response:
     assert isinstance(error, BadParameterError)  # noqa: S101 - as above
     return answer(error.content, status=400)
+
+
+async def _not_now(_: Request, error: Exception) -> Response:
+    return answer({"error": str(error)}, status=503)
 
 
 async def _failed(_: Request, __: Exception) -> Response:

@@ -122,6 +122,7 @@ def _job(number: int, name: JobName, people: People, marks: _Marks) -> Json:
         "cluster": name.cluster,
         **people.shown(number),
         "complete": name not in marks.incomplete,
+        "late": False,
         "ambiguous_resets": doubt.resets,
         "ambiguous_bytes": doubt.bytes,
         "ambiguous_samples": doubt.samples,

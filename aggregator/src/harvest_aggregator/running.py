@@ -19,6 +19,7 @@ from harvest_aggregator.keeping import Keeper
 from harvest_aggregator.ledger import Ledger
 from harvest_aggregator.listening import Port
 from harvest_aggregator.metrics import Metrics
+from harvest_aggregator.records import Records
 from harvest_aggregator.refusals import NOT_READY, RefusedError
 from harvest_aggregator.serving import Address, Serving, serving
 from harvest_aggregator.sinks.running import Sinks
@@ -216,6 +217,7 @@ class Aggregator:
             readiness=self.readiness,
             warnings=self.warnings,
             metrics=self._metrics,
+            records=Records(self._ledger_file),
             token=self._settings.http_token,
         )
 

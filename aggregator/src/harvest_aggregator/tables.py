@@ -16,7 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Of these tables and of what their payloads mean. A ledger of another one is refused, never guessed at."""
 
 schema = MetaData()
@@ -75,6 +75,27 @@ tally = Table(
     PrimaryKeyConstraint("filesystem", "target"),
 )
 """What could not be known, read or placed of a target, likewise; written with its snapshots."""
+
+job = Table(
+    "job",
+    schema,
+    Column("cluster", Text, nullable=False),
+    Column("job", LargeBinary, nullable=False),
+    Column("start_seconds", BigInteger, nullable=False),  # 0 where nobody knows
+    Column("user", Text),
+    Column("account", Text),
+    Column("end_seconds", BigInteger, nullable=False),  # where nobody knows, when it last did anything
+    Column("read_bytes", BigInteger, nullable=False),
+    Column("write_bytes", BigInteger, nullable=False),
+    Column("iops", BigInteger, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("cluster", "job", "start_seconds"),
+    Index("job_by_end", "end_seconds"),
+    Index("job_by_user", "user", "end_seconds"),
+    Index("job_by_account", "account", "end_seconds"),
+)
+"""Final records of jobs that are over. The payload is what the API tells; the columns are what is asked by."""
 
 writer = Table("writer", schema, Column("epoch", BigInteger, nullable=False))
 """One row: who may write. Whoever opens the ledger raises the epoch, and who finds another one has lost."""

@@ -1,6 +1,7 @@
 """Closed sweeps, made in a line, and a client that asks the aggregator's HTTP side about them."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from starlette.testclient import TestClient
@@ -9,6 +10,7 @@ from harvest.v1.stream_pb2 import ReadCost
 from harvest_aggregator.http import app
 from harvest_aggregator.metrics import Metrics
 from harvest_aggregator.published import Published, TargetStatus
+from harvest_aggregator.records import Records
 from harvest_aggregator.sinks.backlog import Health
 from harvest_core.accounting.sweeps import ClosedSweep, ClosedTable, Place, TickWork
 from harvest_core.accounting.totals import Counter
@@ -124,6 +126,7 @@ PLACED = published(
 """The same, and one more thing that was done, by target."""
 
 
+NO_RECORDS = Records(Path("/nowhere/ledger.db"))
 HEALTH = Health(
     name="gmond", accepted=9, rejected=1, dropped=2, queued=1, last_success_seconds=TICK + 1.5, trouble="it sleeps"
 )
@@ -136,9 +139,19 @@ def metrics(source: Published, *, sinks: tuple[Health, ...] = (HEALTH,)) -> Metr
 
 
 def client(
-    source: Published = BUSY, *, site: Site = SITE, reasons: tuple[str, ...] = (), token: str | None = None
+    source: Published = BUSY,
+    *,
+    site: Site = SITE,
+    reasons: tuple[str, ...] = (),
+    token: str | None = None,
+    records: Records = NO_RECORDS,
 ) -> TestClient:
     asked = app(
-        lambda: source, site=lambda: site, readiness=lambda: list(reasons), metrics=metrics(source), token=token
+        lambda: source,
+        site=lambda: site,
+        readiness=lambda: list(reasons),
+        metrics=metrics(source),
+        records=records,
+        token=token,
     )
     return TestClient(asked, raise_server_exceptions=False)

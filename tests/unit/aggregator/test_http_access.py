@@ -10,7 +10,7 @@ from harvest_aggregator.http import app
 from harvest_aggregator.published import Published
 from harvest_aggregator.serving import Address, Serving, ServingError, checked_token
 from harvest_site.loading import load
-from unit.aggregator.publishing import BUSY, SITE, client, metrics
+from unit.aggregator.publishing import BUSY, NO_RECORDS, SITE, client, metrics
 
 TOKEN = "0123456789abcdef-secret"  # noqa: S105 - of a test
 
@@ -73,7 +73,7 @@ def test_a_failure_is_an_answer_too() -> None:
     def fail() -> Published:
         raise RuntimeError("secret detail")
 
-    asked = app(fail, site=lambda: SITE, readiness=list, metrics=metrics(BUSY), token=None)
+    asked = app(fail, site=lambda: SITE, readiness=list, metrics=metrics(BUSY), records=NO_RECORDS, token=None)
     answer = TestClient(asked, raise_server_exceptions=False).get("/api/v1/jobs")
     assert answer.status_code == 500
     assert answer.json() == {"error": "the aggregator failed to answer this; its log says why"}

@@ -40,6 +40,7 @@ def test_a_job_is_shown_with_all_that_it_did_and_does() -> None:
         "nodes": None,
         "exit_code": None,
         "complete": True,
+        "late": False,
         "ambiguous_resets": 0,
         "ambiguous_bytes": 0,
         "ambiguous_samples": 0,

@@ -1,15 +1,18 @@
 """Whose jobs they are: as the API tells it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harvest.v1.stream_pb2 import SlurmHealth, SlurmJob, UserName
+from harvest_aggregator.records import Records
 from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.job_ids import JobIdFormat
 from harvest_core.jobs.identity import ClusterIds, Identities
 from harvest_site.loading import load
 from unit.aggregator.publishing import OPEN, READ, TICK, WRITE, client, published
+from unit.aggregator.test_records import record, written
 
 SITE = load("""
 filesystems:
@@ -177,7 +180,8 @@ def test_and_by_account_and_by_program() -> None:
 
 def test_a_user_has_a_page() -> None:
     page = asked("users/jane")
-    assert (page["user"], page["accounts"], page["read_bytes"], len(page["jobs"])) == ("jane", ["dark"], 300, 3)
+    assert (page["user"], page["accounts"], page["sums"]["read_bytes"], len(page["jobs"])) == ("jane", ["dark"], 300, 3)
+    assert page["final"] == {"jobs": 0, "read_bytes": 0, "write_bytes": 0, "iops": 0}
     assert client(SOURCE, site=SITE).get("/api/v1/users/eve").status_code == 404
 
 
@@ -191,3 +195,21 @@ def test_what_cannot_be_asked_is_refused_with_what_can() -> None:
         "vu",
         "xe",
     ]
+
+
+def test_jobs_that_are_over_are_found_in_the_ledger(tmp_path: Path) -> None:
+    here = client(SOURCE, site=SITE, records=written(tmp_path, record(7), record(9), record(11)))
+    assert here.get("/api/v1/jobs/vu/7").json() == {"tick_seconds": TICK, **record(7)}
+    assert here.get("/api/v1/jobs/vu/7?start=100").status_code == 404
+    assert here.get("/api/v1/jobs/vu/11").json()["user"] == "jane"  # it is still there
+    listed = here.get("/api/v1/jobs?state=final&user=jane&limit=2").json()
+    assert (listed["matched"], [job["job"] for job in listed["jobs"]]) == (3, ["11", "9"])
+    assert here.get("/api/v1/users/jane").json()["final"]["read_bytes"] == 27
+    assert here.get("/api/v1/jobs?state=final&fs=home").status_code == 400
+
+
+def test_a_ledger_that_cannot_be_read_now_is_said(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").write_bytes(b"rubbish" * 1000)
+    answer = client(SOURCE, site=SITE, records=Records(tmp_path / "ledger.db")).get("/api/v1/jobs?state=final")
+    assert answer.status_code == 503
+    assert "ledger.db" in answer.json()["error"]

@@ -1,0 +1,140 @@
+"""Final records of jobs that are over: how they are written into the ledger, and found there."""
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, create_engine, func, select
+from sqlalchemy.dialects.sqlite import insert  # PostgreSQL's has the same methods
+from sqlalchemy.pool import NullPool
+
+from harvest_aggregator import sqlite
+from harvest_aggregator.answers import encoded, printed
+from harvest_aggregator.catalogue import MEASURES
+from harvest_aggregator.errors import LedgerError
+from harvest_aggregator.tables import job
+from harvest_core.jobs.identity import JobName
+
+Json = dict[str, Any]
+
+_ORDER: Final[Mapping[str, ColumnElement[Any]]] = {
+    **{measure: job.c[measure] for measure in MEASURES},
+    "bytes": job.c.read_bytes + job.c.write_bytes,
+}
+_NAMES_AT_ONCE: Final = 400
+"""SQLite takes no more than some thousand values in a query."""
+
+
+def write(connection: Connection, records: Iterable[Json]) -> None:
+    """Write records, each as the API tells a job; one that is there already is replaced."""
+    rows = [_row(record) for record in records]
+    if rows:
+        row = insert(job)
+        changed = {one.name: row.excluded[one.name] for one in job.c if not one.primary_key}
+        connection.execute(row.on_conflict_do_update(index_elements=job.primary_key, set_=changed), rows)
+
+
+def _row(record: Json) -> Json:
+    payload = zlib.compress(encoded(record))
+    kinds = [kind for one in record["filesystems"].values() for kind in one.values()]
+    return {
+        "cluster": record["cluster"],
+        "job": record["job"].encode("utf-8", "surrogateescape"),
+        "start_seconds": record["start_seconds"] or 0,
+        "user": record["user"],
+        "account": record["account"],
+        "end_seconds": record["end_seconds"] or record["last_tick_seconds"] or 0,
+        **{measure: sum(kind[measure] for kind in kinds) for measure in MEASURES},
+        "checksum": zlib.crc32(payload),
+        "payload": payload,
+    }
+
+
+def merged(before: Json, later: Json) -> Json:
+    """Return a record to which late work was added; of what Slurm says, the later counts where there is any."""
+    filesystems = {name: dict(kinds) for name, kinds in before["filesystems"].items()}
+    for name, kinds in later["filesystems"].items():
+        own = filesystems.setdefault(name, {})
+        for kind, work in kinds.items():
+            own[kind] = _added(own[kind], work) if kind in own else work
+    told = {key: value if value is not None else before.get(key) for key, value in later.items()}
+    return {
+        **told,
+        "complete": before["complete"] and later["complete"],
+        **{mark: before[mark] + later[mark] for mark in ("ambiguous_resets", "ambiguous_bytes", "ambiguous_samples")},
+        "late": True,
+        "filesystems": filesystems,
+    }
+
+
+def _added(one: Json, other: Json) -> Json:
+    ops: dict[str, Json] = {name: dict(counted) for name, counted in one["ops"].items()}
+    for name, counted in other["ops"].items():
+        own = ops.setdefault(name, {"samples": 0, "sum": 0})
+        ops[name] = {part: own[part] + counted[part] for part in own}
+    return {**other, **{measure: one[measure] + other[measure] for measure in MEASURES}, "ops": ops}
+
+
+def named(connection: Connection, names: Sequence[JobName]) -> dict[JobName, list[Json]]:
+    """Return the records of some jobs, each job's newest first."""
+    found: dict[JobName, list[Json]] = {}
+    for begin in range(0, len(names), _NAMES_AT_ONCE):
+        wanted = set(names[begin : begin + _NAMES_AT_ONCE])
+        query = select(job).where(job.c.job.in_({name.job for name in wanted})).order_by(job.c.start_seconds.desc())
+        for row in connection.execute(query).mappings():
+            name = JobName(row["cluster"], row["job"])
+            if name in wanted:
+                found.setdefault(name, []).append(_read(row))
+    return found
+
+
+def _read(row: RowMapping) -> Json:
+    if zlib.crc32(row["payload"]) != row["checksum"]:
+        raise LedgerError(f"the record of job {printed(row['job'])} is not what was written")
+    record: Json = json.loads(zlib.decompress(row["payload"]))
+    return record
+
+
+class Records:
+    """Reads records beside whoever writes them; for any thread. Before a ledger is made there are none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._engine = create_engine(f"sqlite:///file:{path.absolute()}?mode=ro&uri=true", poolclass=NullPool)
+
+    def of(self, name: JobName) -> list[Json]:
+        """Return the records of a job, the newest first: its number may have been used again."""
+        with self._connected() as connection:
+            return [] if connection is None else named(connection, [name]).get(name, [])
+
+    def page(self, whose: Mapping[str, str], *, sort: str, limit: int, offset: int) -> tuple[int, list[Json]]:
+        """Return how many records match, and some of them: those that ended last first, or by what they did."""
+        conditions = [job.c[name] == value for name, value in whose.items()]
+        order = [_ORDER[sort].desc()] if sort in _ORDER else [job.c.job] if sort == "job" else []
+        query: Select[Any] = select(job).where(*conditions).order_by(*order, job.c.end_seconds.desc(), job.c.job)
+        query = query.limit(limit or -1).offset(offset)
+        with self._connected() as connection:
+            if connection is None:
+                return 0, []
+            matched = connection.execute(select(func.count()).select_from(job).where(*conditions)).scalar_one()
+            return matched, [_read(row) for row in connection.execute(query).mappings()]
+
+    def sums(self, user: str) -> Json:
+        """Return what all jobs of a user did that are over, and how many they were."""
+        sums = (func.coalesce(func.sum(job.c[measure]), 0).label(measure) for measure in MEASURES)
+        query = select(func.count().label("jobs"), *sums).where(job.c.user == user)
+        with self._connected() as connection:
+            if connection is None:
+                return {"jobs": 0, **dict.fromkeys(MEASURES, 0)}
+            return dict(connection.execute(query).mappings().one())
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection | None]:
+        if not self._path.exists():
+            yield None
+            return
+        with sqlite.translated(self._path), self._engine.connect() as connection:
+            yield connection
