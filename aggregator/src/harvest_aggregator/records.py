@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, create_engine, func, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, create_engine, func, select
 from sqlalchemy.dialects.sqlite import insert  # PostgreSQL's has the same methods
 from sqlalchemy.pool import NullPool
 
@@ -113,9 +113,14 @@ class Records:
     def page(self, whose: Mapping[str, str], *, sort: str, limit: int, offset: int) -> tuple[int, list[Json]]:
         """Return how many records match, and some of them: those that ended last first, or by what they did."""
         conditions = [job.c[name] == value for name, value in whose.items()]
-        order = [_ORDER[sort].desc()] if sort in _ORDER else [job.c.job] if sort == "job" else []
-        query: Select[Any] = select(job).where(*conditions).order_by(*order, job.c.end_seconds.desc(), job.c.job)
-        query = query.limit(limit or -1).offset(offset)
+        order: list[ColumnElement[Any]] = (
+            [_ORDER[sort].desc()] if sort in _ORDER else [job.c.job] if sort == "job" else []
+        )
+        order += [job.c.end_seconds.desc(), job.c.job]
+        keys = select(*job.primary_key.columns).where(*conditions).order_by(*order).limit(limit or -1).offset(offset)
+        chosen = keys.subquery()  # so that only what is shown is read and put in order with its payload
+        same = and_(*(job.c[one.name] == chosen.c[one.name] for one in job.primary_key.columns))
+        query: Select[Any] = select(job).join(chosen, same).order_by(*order)
         with self._connected() as connection:
             if connection is None:
                 return 0, []
