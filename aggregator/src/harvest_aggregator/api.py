@@ -84,7 +84,7 @@ class Api:
         checked(request.query_params, ())
         published = self._source()
         shown = inventory.filesystems(
-            self._site(), published, self._catalogues.of(published.closed, published.identities)
+            self._site(), published, self._catalogues.of(published.closed, published.identities, published.earlier)
         )
         return answer({"tick_seconds": published.tick_seconds, "filesystems": shown})
 
@@ -150,12 +150,11 @@ class Api:
             raise HTTPException(404, f"a job is {PREFIX}jobs/CLUSTER/ID, each percent-encoded (`/` in an id is %2F)")
         name = JobName(*asked)
         published = self._source()
-        catalogue = self._catalogues.of(published.closed, published.identities)
+        catalogue = self._catalogues.of(published.closed, published.identities, published.earlier)
         place = catalogue.number.get(name, catalogue.count)
         found = place < catalogue.count
         if found and started:
-            known = People(published, catalogue).job(place)
-            found = known is not None and known.start_seconds == int(start["start"])
+            found = published.starts.get(name) == int(start["start"])
         if found:
             (shown,) = jobs(published, catalogue, np.array([place]))
         else:
@@ -170,7 +169,7 @@ class Api:
         given = checked(request.query_params, ("limit",))
         name = unquote(request.scope["raw_path"].decode("ascii").removeprefix(f"{PREFIX}users/"))
         published = self._source()
-        catalogue = self._catalogues.of(published.closed, published.identities)
+        catalogue = self._catalogues.of(published.closed, published.identities, published.earlier)
         people = People(published, catalogue)
         own = people.matching(catalogue.on(None), {"user": name})
         over = self._records.sums(name)
@@ -228,12 +227,13 @@ class Api:
         checked(request.query_params, ())
         published = self._source()
         return answer(
-            views.filesystems(self._catalogues.of(published.closed, published.identities)), headers=_tick(published)
+            views.filesystems(self._catalogues.of(published.closed, published.identities, published.earlier)),
+            headers=_tick(published),
         )
 
     def _asked(self, request: Request, parameters: tuple[str, ...]) -> tuple[Published, Catalogue, Question]:
         published = self._source()
-        catalogue = self._catalogues.of(published.closed, published.identities)
+        catalogue = self._catalogues.of(published.closed, published.identities, published.earlier)
         site = self._site()
         known = Known(
             filesystems=inventory.names(site, catalogue),

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harvest_aggregator.amounts import Amounts
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.sweeps import ClosedSweep, ClosedTable, Place
 from harvest_core.accounting.totals import Counter, counts_operations, counts_read_bytes, counts_written_bytes
@@ -150,6 +152,23 @@ def _grouped(table: ClosedTable, group: Integers, count: int) -> ClosedTable:
     )
 
 
+def _without(part: Part, earlier: Mapping[int, Amounts]) -> Part:
+    """Return a part without what earlier runs of some jobs did there; jobs are told by their numbers."""
+    place = (part.filesystem, part.kind)
+    here = {number: amounts[place] for number, amounts in earlier.items() if place in amounts}
+    if not here:
+        return part
+    samples, sums = part.table.samples.copy(), part.table.sums.copy()
+    column_of = {counter: column for column, counter in enumerate(part.table.counters)}
+    for number, counters in here.items():
+        row = part.row[number]
+        for counter, (count, total) in counters.items():
+            if row >= 0 and counter in column_of:
+                samples[row, column_of[counter]] -= count
+                sums[row, column_of[counter]] -= total
+    return replace(part, table=replace(part.table, samples=samples, sums=sums))
+
+
 def _largest(numbers: Integers, weight: Numbers, limit: int) -> Integers:
     """Return the numbers with the largest weights, in order; only those are sorted."""
     if 0 < limit < len(numbers):
@@ -199,13 +218,23 @@ class Catalogues:
         self._identities = NOBODYS
         self._forget()
 
-    def of(self, closed: ClosedSweep | None, identities: Identities = NOBODYS) -> Catalogue:
-        """Return the catalogue of a closed sweep; an empty one before the first."""
+    def of(
+        self,
+        closed: ClosedSweep | None,
+        identities: Identities = NOBODYS,
+        earlier: Mapping[JobName, Amounts] = MappingProxyType({}),
+    ) -> Catalogue:
+        """Return the catalogue of a closed sweep; an empty one before the first.
+
+        What earlier runs of some jobs did is left out.
+        """
         with self._lock:
             if identities is not self._identities:  # the site was changed
                 self._identities = identities
                 self._forget()
-            return self._made(_NOTHING_CLOSED if closed is None else closed)
+            made = self._made(_NOTHING_CLOSED if closed is None else closed)
+        cut = {made.number[name]: amounts for name, amounts in earlier.items() if name in made.number}
+        return replace(made, parts=tuple(_without(part, cut) for part in made.parts)) if cut else made
 
     def _forget(self) -> None:
         self._jobs: list[Identity] = []

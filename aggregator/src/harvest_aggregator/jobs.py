@@ -11,6 +11,7 @@ from harvest_aggregator.answers import printed
 from harvest_aggregator.catalogue import MEASURES, Catalogue, Integers, Numbers, Part, added
 from harvest_aggregator.people import People
 from harvest_aggregator.published import InDoubt, Published
+from harvest_aggregator.records import merged
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.totals import Counter, counts_read_bytes, counts_written_bytes
 from harvest_core.jobs.identity import JobName
@@ -19,7 +20,7 @@ Json = dict[str, Any]
 
 _COUNTED: Final = "reqs"
 """A unit whose sum says nothing that its samples do not."""
-_NOTHING: Final = {**dict.fromkeys(MEASURES, 0), "rates": dict.fromkeys(MEASURES, 0.0), "ops": {}}
+NOTHING: Final[Json] = {**dict.fromkeys(MEASURES, 0), "rates": dict.fromkeys(MEASURES, 0.0), "ops": {}}
 
 
 class Operation(NamedTuple):
@@ -64,14 +65,23 @@ def jobs(
         rows = part.row[chosen]
         there = np.flatnonzero(rows >= 0)
         for place, work in zip(there.tolist(), _work(part, rows[there]), strict=True):
-            on = shown[place]["filesystems"].setdefault(part.filesystem, {"ost": _NOTHING, "mdt": _NOTHING})
+            on = shown[place]["filesystems"].setdefault(part.filesystem, {"ost": NOTHING, "mdt": NOTHING})
             on[part.kind.lower()] = work
     for job, tick in zip(shown, _last_ticks(parts, chosen), strict=True):
         job["last_tick_seconds"] = tick
     if here is not None:
         for job, rates in zip(shown, _here(here, chosen), strict=True):
             job["here"] = rates
+    if published.before:
+        names = [catalogue.jobs[number].name for number in chosen.tolist()]
+        shown = [_with_former(job, published.before.get(name, ())) for name, job in zip(names, shown, strict=True)]
     return shown
+
+
+def _with_former(job: Json, records: Iterable[Json]) -> Json:
+    """Return a job with what it had done when its record was written, if that was in the same run."""
+    former = next((one for one in records if job["start"] in {None, one["start"]}), None)
+    return job if former is None else merged(former, job)
 
 
 def _last_ticks(parts: Iterable[Part], chosen: Integers) -> list[int | None]:

@@ -18,16 +18,14 @@ from harvest_aggregator.attendance import Attendance
 from harvest_aggregator.clients import Clients
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
+from harvest_aggregator.following import Following
 from harvest_aggregator.hosts import Hosts
 from harvest_aggregator.ledger import Ledger
 from harvest_aggregator.published import Published
 from harvest_aggregator.resolver import Resolver
-from harvest_aggregator.slurm import Clusters
 from harvest_core.accounting.sweeps import ClosedSweep
 from harvest_core.accounting.wire import WireError
-from harvest_core.jobs.identity import Identities
 from harvest_site.model import Site
-from harvest_site.views import job_ids_of
 
 _GATHER_SECONDS: Final = 0.05
 """Deliveries that come within this time share a transaction, and with it a wait for the disk."""
@@ -83,8 +81,7 @@ class Keeper:
         self._client_periods = _client_periods(site)
         self._resolver = resolver or Resolver()
         self._hosts = Hosts(site, self._resolver)
-        self._identities = Identities(job_ids_of(site))
-        self._clusters = Clusters(_slurm_agents(site))
+        self._jobs = Following(site, ledger)
         self._queue: queue.SimpleQueue[_Arrival | _Errand | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self._has_stopped = False
@@ -100,6 +97,7 @@ class Keeper:
         self._ledger.open()
         try:
             self._accounts.load(self._now())
+            self._jobs.load()
         except BaseException:
             self._ledger.close()
             raise
@@ -145,11 +143,11 @@ class Keeper:
 
     def learn_jobs(self, cluster: str, table: JobTable) -> Future[None]:
         """Take in what a cluster's Slurm says. It is not durable: Slurm can be asked again."""
-        return self._errand(partial(self._clusters.take, cluster, table))
+        return self._errand(partial(self._jobs.take_table, cluster, table))
 
     def job_question(self, agent: str) -> JobQuestion | None:
         """Return what an agent's Slurm should be asked; whoever gets it asks."""
-        return self._clusters.questions.pop(agent, None)
+        return self._jobs.question(agent)
 
     # --- the thread ---
 
@@ -226,8 +224,8 @@ class Keeper:
         closed = self._accounts.close(now, self._attendance.expected(now))
         for sweep in closed:
             self._clients.take(sweep, self._accounts.connections)
-            self._clusters.take_sweep(sweep, self._identities, now)
             _tell(partial(self._on_close, sweep, now), sweep.tick_seconds)
+            _tell(partial(self._jobs.take_sweep, sweep, now), sweep.tick_seconds)
         if closed:
             self._publish(closed[-1], now)
             _tell(partial(self._on_publish, self.published), closed[-1].tick_seconds)
@@ -256,8 +254,11 @@ class Keeper:
             incomplete=incomplete,
             clients=told.clients,
             nodes=told.nodes,
-            identities=self._identities,
-            clusters=self._clusters.facts(),
+            identities=self._jobs.identities,
+            clusters=self._jobs.facts(),
+            earlier=self._jobs.runs.cuts,
+            starts=self._jobs.starts(),
+            before=self._jobs.before,
         )
 
     def _failed(self, error: Exception) -> None:
@@ -278,8 +279,7 @@ class Keeper:
         self._accounts.change_site(site, self._now())
         self._client_periods = _client_periods(site)
         self._hosts = Hosts(site, self._resolver)
-        self._identities = Identities(job_ids_of(site))
-        self._clusters.change(_slurm_agents(site))
+        self._jobs.change_site(site)
         self._clients.renamed()
         self._attendance.site_changed()
 
@@ -287,15 +287,6 @@ class Keeper:
 def _client_periods(site: Site) -> dict[str, int]:
     """Return how often clients are read, in seconds, of the file systems where they are."""
     return {one.name: one.clients.interval_seconds for one in site.spec.filesystems if one.clients.enabled}
-
-
-def _slurm_agents(site: Site) -> dict[str, str]:
-    """Return the clusters whose job table an agent reports, and which one."""
-    return {
-        one.name: one.slurm.server
-        for one in site.spec.clusters
-        if one.slurm is not None and one.slurm.server is not None
-    }
 
 
 def _tell(tell: Callable[[], None], tick_seconds: int) -> None:

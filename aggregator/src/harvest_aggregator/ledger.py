@@ -11,10 +11,13 @@ from sqlalchemy import Connection, Select, Table, delete, select, update
 from sqlalchemy.dialects.sqlite import Insert, insert  # PostgreSQL's has the same methods
 
 from harvest_aggregator import sqlite
+from harvest_aggregator.amounts import Amounts, dump, load
 from harvest_aggregator.deliveries import Raw
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.locking import Lock, refuse_network
-from harvest_aggregator.tables import batch, meta, snapshot, stream, tally, writer
+from harvest_aggregator.records import named, write
+from harvest_aggregator.tables import batch, meta, run, snapshot, stream, tally, writer
+from harvest_core.jobs.identity import JobName
 
 _CHECKPOINT_BYTES: Final = 16 << 20
 """So much is written before it is copied from the WAL into the file: some 20 ms, and a bound on the WAL."""
@@ -41,6 +44,15 @@ class StoredStay(NamedTuple):
     server: str
     position: int
     payload: bytes
+
+
+class Run(NamedTuple):
+    """The present run of a job."""
+
+    name: JobName
+    start_seconds: int
+    earlier: Amounts
+    """What former runs did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +184,30 @@ class Ledger:
             line = Line(*fields)
             self._check(line.payload, checksum, f"what {line.agent} sent about {line.target}")
             yield line
+
+    def write_runs(self, runs: Iterable[Run], records: Iterable[dict[str, Any]]) -> None:
+        """Note when jobs began, and what became of their earlier runs; all or nothing."""
+        rows = [
+            {**one.name._asdict(), "start_seconds": one.start_seconds, "earlier": dump(one.earlier)} for one in runs
+        ]
+        with self._transaction() as connection:
+            write(connection, records)
+            if rows:
+                connection.execute(_upsert(run, "start_seconds", "earlier"), rows)
+
+    def runs(self) -> Iterator[Run]:
+        """Return what is known of jobs that are not over."""
+        for cluster, job, start_seconds, earlier in self._rows(select(run)):
+            try:
+                amounts = load(earlier)
+            except (ValueError, TypeError) as error:
+                raise LedgerError(sqlite.damaged(self.path, f"the run of job {job!r}: {error}")) from error
+            yield Run(JobName(cluster, job), start_seconds, amounts)
+
+    def records_of(self, names: Sequence[JobName]) -> dict[JobName, list[dict[str, Any]]]:
+        """Return the final records of some jobs, each job's newest first."""
+        with sqlite.translated(self.path), self._connection.begin():
+            return named(self._connection, names)
 
     def settle(self) -> None:
         """Keep the WAL small; between transactions, when nobody waits."""

@@ -44,6 +44,7 @@ class People:
 
     def __init__(self, published: Published, catalogue: Catalogue) -> None:
         self._clusters = published.clusters
+        self._starts = published.starts
         self._jobs = catalogue.jobs
         self._now = published.tick_seconds or 0
         self._worked = _last_ticks(catalogue)
@@ -57,10 +58,7 @@ class People:
 
     def person(self, number: int) -> Person:
         """Return whose job it is."""
-        job = self.job(number)
-        if job is not None:
-            return Person(job.user or None, job.group or None, job.account or None, job.partition or None)
-        return _process(self._jobs[number], self._clusters)
+        return person_of(self.job(number), self._jobs[number], self._clusters)
 
     def state(self, number: int) -> str:
         """Return what a job is doing."""
@@ -75,20 +73,9 @@ class People:
 
     def shown(self, number: int) -> Json:
         """Return what is known of a job beside its work."""
-        job = self.job(number)
-        return {
-            "start": None if job is None else job.start_seconds or None,
-            "name": None if job is None else job.name,
-            "state": self.state(number),
-            "slurm_state": None if job is None else job.state,
-            **self.person(number)._asdict(),
-            "array": None if job is None else array_name(job),
-            "submit_seconds": None if job is None else job.submit_seconds or None,
-            "start_seconds": None if job is None else job.start_seconds or None,
-            "end_seconds": None if job is None or is_alive(job) else job.end_seconds or None,
-            "nodes": None if job is None else job.nodes or None,
-            "exit_code": None if job is None else job.exit_code or None,
-        }
+        start = self._starts.get(self._jobs[number].name)
+        told = told_by_slurm(self.job(number), self.person(number))
+        return {**told, "start": start, "start_seconds": start, "state": self.state(number)}
 
     def matching(self, numbers: Integers, wanted: Mapping[str, str]) -> Integers:
         """Return those of some jobs that are somebody's, or in some state."""
@@ -133,12 +120,32 @@ class People:
         return list(groups), places
 
 
+def told_by_slurm(job: SlurmJob | None, person: Person) -> Json:
+    """Return what is said of a job's owner and of its time; its state is not known yet."""
+    return {
+        "start": None if job is None else job.start_seconds or None,
+        "name": None if job is None else job.name,
+        "state": None,
+        "slurm_state": None if job is None else job.state,
+        **person._asdict(),
+        "array": None if job is None else array_name(job),
+        "submit_seconds": None if job is None else job.submit_seconds or None,
+        "start_seconds": None if job is None else job.start_seconds or None,
+        "end_seconds": None if job is None or is_alive(job) else job.end_seconds or None,
+        "nodes": None if job is None else job.nodes or None,
+        "exit_code": None if job is None else job.exit_code or None,
+    }
+
+
 def array_name(job: SlurmJob) -> str | None:
     """Return what Slurm calls a task of an array."""
     return f"{job.array_id}_{job.array_task}" if job.array_id else None
 
 
-def _process(identity: Identity, clusters: Mapping[str, ClusterFacts]) -> Person:
+def person_of(job: SlurmJob | None, identity: Identity, clusters: Mapping[str, ClusterFacts]) -> Person:
+    """Return who is behind a job."""
+    if job is not None:
+        return Person(job.user or None, job.group or None, job.account or None, job.partition or None)
     if identity.process is None:
         return Person()
     named = clusters.get(identity.name.cluster)

@@ -1,15 +1,16 @@
 """What others see of the aggregator's work: replaced as a whole when a sweep closes, never changed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from harvest.v1.stream_pb2 import AgentHealth, ReadCost
+from harvest_aggregator.amounts import Amounts
 from harvest_aggregator.clients import Client
 from harvest_aggregator.nodes import Nodes
 from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.accounting.sweeps import ClosedSweep, Place
-from harvest_core.jobs.identity import NOBODYS, Identities
+from harvest_core.jobs.identity import NOBODYS, Identities, JobName
 
 JobKey = tuple[str, bytes]
 """(file system, job id)."""
@@ -89,3 +90,9 @@ class Published:
     """Whose jobs ids are."""
     clusters: Mapping[str, ClusterFacts] = field(default_factory=dict)
     """What Slurm says, by cluster."""
+    earlier: Mapping[JobName, Amounts] = field(default_factory=dict)
+    """What earlier runs did of jobs that were requeued, or whose numbers are used again: it is in the tables, too."""
+    starts: Mapping[JobName, int] = field(default_factory=dict)
+    """When their present runs began, as far as anybody knows."""
+    before: Mapping[JobName, Sequence[dict[str, Any]]] = field(default_factory=dict)
+    """Records of jobs that showed again after these were written, the newest first."""

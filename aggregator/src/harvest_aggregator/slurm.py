@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harvest.v1.stream_pb2 import JobQuestion, JobTable, SlurmHealth, SlurmJob, UserName
-from harvest_core.accounting.sweeps import ClosedSweep
-from harvest_core.jobs.identity import Identities
+from harvest_core.jobs.identity import Identity
 from harvest_core.jobs.life import ACTIVE, WAITING
 
 _ASKED_AT_ONCE: Final = 1000
@@ -47,19 +46,24 @@ class _Cluster:
         self._asked: set[int] = set()
         self._asked_users: set[int] = set()
         self._facts: ClusterFacts | None = None
+        self.changed: set[int] = set()
+        """Jobs of which something new was told since somebody looked."""
+        self.replaced: dict[int, SlurmJob] = {}
+        """Earlier runs that were replaced by later ones, likewise."""
 
     def take(self, table: JobTable) -> None:
         self._facts = None
+        self.changed.update(job.id for job in table.jobs)
         if table.full:
             if self._arriving is None:
                 self._arriving = {}
-            self._arriving.update((job.id, _newer(self._arriving.get(job.id), job)) for job in table.jobs)
+            self._arriving.update((job.id, self._newer(self._arriving, job)) for job in table.jobs)
             if table.last:
                 self._replace(self._arriving)
                 self._arriving = None
         else:
             for job in table.jobs:
-                self._jobs[job.id] = _newer(self._jobs.get(job.id), job)
+                self._jobs[job.id] = self._newer(self._jobs, job)
                 self._lost.discard(job.id)
         self._unknown.update(self._met.intersection(table.unknown_jobs))
         self._lost.difference_update(table.unknown_jobs)
@@ -74,10 +78,19 @@ class _Cluster:
         """Take a whole table: who is not in it any more has ended, and how is to be asked."""
         gone = {number: job for number, job in self._jobs.items() if number not in whole}
         self._lost |= {number for number, job in gone.items() if is_alive(job)}
-        self._jobs = {**gone, **{number: _newer(self._jobs.get(number), job) for number, job in whole.items()}}
+        self._jobs = {**gone, **{number: self._newer(self._jobs, job) for number, job in whole.items()}}
         self._lost.difference_update(whole)
         self._asked.clear()  # the agent may be another one, which was never asked
         self._asked_users.clear()
+
+    def _newer(self, known: Mapping[int, SlurmJob], told: SlurmJob) -> SlurmJob:
+        """Return the later of two runs of one number: it may have been requeued, or used again."""
+        before = known.get(told.id, told)
+        newer = max(told, before, key=lambda job: (job.submit_seconds, job.restarts, job.start_seconds))
+        older = before if newer is told else told
+        if older.start_seconds and older.start_seconds != newer.start_seconds:
+            self.replaced[told.id] = older
+        return newer
 
     def meet(self, jobs: Iterable[int], uids: Iterable[int]) -> None:
         self._met.update(jobs)
@@ -123,7 +136,6 @@ class Clusters:
 
     def __init__(self, agents: Mapping[str, str]) -> None:
         self._clusters: dict[str, _Cluster] = {}
-        self._shown: dict[tuple[str, str], tuple[bytes, ...]] = {}
         self._forgotten_at = 0.0
         self.questions: dict[str, JobQuestion] = {}
         """What to ask each agent; whoever asks takes it out."""
@@ -136,7 +148,6 @@ class Clusters:
             cluster: before[cluster] if cluster in before and before[cluster].agent == agent else _Cluster(agent)
             for cluster, agent in agents.items()
         }
-        self._shown = {}
 
     def take(self, cluster: str, table: JobTable) -> None:
         """Take in what an agent says of a cluster."""
@@ -144,34 +155,34 @@ class Clusters:
             self._clusters[cluster].take(table)
             self._ask()
 
-    def take_sweep(self, closed: ClosedSweep, identities: Identities, now_seconds: float) -> None:
-        """Note which jobs and users showed up, and what must be asked about them."""
-        for place, table in closed.tables.items():
-            before = self._shown.get(place, ())
-            if table.jobs is before:
-                continue
-            new = table.jobs[len(before) :] if table.jobs[: len(before)] == before else table.jobs
-            self._shown[place] = table.jobs
-            self._meet(place[0], new, identities)
+    def meet(self, identity: Identity) -> None:
+        """Note that a job, or what somebody ran outside jobs, showed up on Lustre."""
+        named = self._clusters.get(identity.name.cluster)
+        if identity.process is not None:  # whoever is asked: uids are mostly the same on all clusters of a site
+            for cluster in (named,) if named is not None else self._clusters.values():
+                cluster.meet((), (identity.process.uid,))
+        elif named is not None and identity.number is not None:
+            named.meet((identity.number,), ())
+
+    def ask(self, now_seconds: float) -> None:
+        """Find out what must be asked, and forget what nobody will ask for."""
         if now_seconds >= self._forgotten_at + _KEPT_SECONDS / 60:
             self._forgotten_at = now_seconds
             for cluster in self._clusters.values():
                 cluster.forget(now_seconds)
         self._ask()
 
+    def changed(self) -> list[tuple[str, int, SlurmJob | None]]:
+        """Return the jobs that changed since this was last asked for, each with the run that another one replaced."""
+        found: list[tuple[str, int, SlurmJob | None]] = []
+        for name, cluster in self._clusters.items():
+            found += [(name, number, cluster.replaced.get(number)) for number in cluster.changed]
+            cluster.changed, cluster.replaced = set(), {}
+        return found
+
     def facts(self) -> dict[str, ClusterFacts]:
         """Return what is known of each cluster."""
         return {name: cluster.facts() for name, cluster in self._clusters.items()}
-
-    def _meet(self, filesystem: str, jobs: Iterable[bytes], identities: Identities) -> None:
-        for job in jobs:
-            identity = identities.of(filesystem, job)
-            named = self._clusters.get(identity.name.cluster)
-            if identity.process is not None:  # whoever is asked: uids are mostly the same on all clusters of a site
-                for cluster in (named,) if named is not None else self._clusters.values():
-                    cluster.meet((), (identity.process.uid,))
-            elif named is not None and identity.number is not None:
-                named.meet((identity.number,), ())
 
     def _ask(self) -> None:
         for cluster in self._clusters.values():
@@ -195,10 +206,3 @@ def slurm_warnings(clusters: Mapping[str, ClusterFacts], now_seconds: float) -> 
 def is_alive(job: SlurmJob) -> bool:
     """Tell whether a job runs or may still run."""
     return job.state in ACTIVE or job.state in WAITING
-
-
-def _newer(known: SlurmJob | None, told: SlurmJob) -> SlurmJob:
-    """Return the later of two runs of one number: it may have been requeued, or used again."""
-    if known is None:
-        return told
-    return max(told, known, key=lambda job: (job.submit_seconds, job.restarts, job.start_seconds))

@@ -97,6 +97,17 @@ job = Table(
 )
 """Final records of jobs that are over. The payload is what the API tells; the columns are what is asked by."""
 
+run = Table(
+    "run",
+    schema,
+    Column("cluster", Text, nullable=False),
+    Column("job", LargeBinary, nullable=False),
+    Column("start_seconds", BigInteger, nullable=False),
+    Column("earlier", Text, nullable=False),
+    PrimaryKeyConstraint("cluster", "job"),
+)
+"""Jobs that are not over: when the present run began, and what earlier ones did that the snapshots hold, too."""
+
 writer = Table("writer", schema, Column("epoch", BigInteger, nullable=False))
 """One row: who may write. Whoever opens the ledger raises the epoch, and who finds another one has lost."""
 

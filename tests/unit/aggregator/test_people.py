@@ -9,7 +9,7 @@ from harvest.v1.stream_pb2 import SlurmHealth, SlurmJob, UserName
 from harvest_aggregator.records import Records
 from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.job_ids import JobIdFormat
-from harvest_core.jobs.identity import ClusterIds, Identities
+from harvest_core.jobs.identity import ClusterIds, Identities, JobName
 from harvest_site.loading import load
 from unit.aggregator.publishing import OPEN, READ, TICK, WRITE, client, published
 from unit.aggregator.test_records import record, written
@@ -72,6 +72,7 @@ SOURCE = published(
         ]
     ),
     clusters={"vu": VU},
+    starts={JobName("vu", b"11"): TICK - 500, JobName("vu", b"13"): TICK - 9},
 )
 
 

@@ -2,9 +2,8 @@
 
 from harvest.v1.stream_pb2 import JobTable, SlurmHealth, SlurmJob, UserName
 from harvest_aggregator.slurm import Clusters, slurm_warnings
-from harvest_core.accounting.sweeps import ClosedSweep
 from harvest_core.jobs.identity import ClusterIds, Identities
-from unit.aggregator.publishing import READ, TICK, published
+from unit.aggregator.publishing import TICK
 
 VU = Identities([ClusterIds(cluster="vu", filesystems=frozenset({"home"}))])
 WELL = SlurmHealth(answered_seconds=TICK, queries=3)
@@ -22,10 +21,10 @@ def change(*jobs: SlurmJob, unknown: tuple[int, ...] = (), users: tuple[UserName
     return JobTable(last=True, jobs=jobs, unknown_jobs=unknown, users=users, health=WELL)
 
 
-def sweep(*jobs: bytes) -> ClosedSweep:
-    closed = published({("home", "OST"): {job: {READ: (1, 1)} for job in jobs}}).closed
-    assert closed is not None
-    return closed
+def met(clusters: Clusters, *jobs: bytes, now_seconds: float = TICK) -> None:
+    for one in jobs:
+        clusters.meet(VU.of("home", one))
+    clusters.ask(now_seconds)
 
 
 def followed() -> Clusters:
@@ -53,19 +52,19 @@ def test_what_was_told_before_stays_as_it_was() -> None:
 def test_a_job_on_lustre_that_slurm_did_not_name_is_asked_for_once() -> None:
     clusters = followed()
     clusters.take("vu", whole(job(1)))
-    clusters.take_sweep(sweep(b"1", b"2"), VU, TICK)
+    met(clusters, b"1", b"2")
     assert list(clusters.questions.pop("slurm1").jobs) == [2]
-    clusters.take_sweep(sweep(b"1", b"2"), VU, TICK + 20)
+    met(clusters, b"1", b"2", now_seconds=TICK + 20)
     assert not clusters.questions
     clusters.take("vu", change(unknown=(2,)))
-    clusters.take_sweep(sweep(b"1", b"2", b"3"), VU, TICK + 40)
+    met(clusters, b"1", b"2", b"3", now_seconds=TICK + 40)
     assert list(clusters.questions.pop("slurm1").jobs) == [3]
     assert clusters.facts()["vu"].unknown == {2}
 
 
 def test_nothing_is_asked_before_slurm_has_answered_at_all() -> None:
     clusters = followed()
-    clusters.take_sweep(sweep(b"1"), VU, TICK)
+    met(clusters, b"1")
     assert not clusters.questions
     clusters.take("vu", JobTable(last=True, full=True, health=SlurmHealth(problem="squeue: Unable to contact")))
     assert not clusters.questions
@@ -76,7 +75,7 @@ def test_nothing_is_asked_before_slurm_has_answered_at_all() -> None:
 def test_a_running_job_that_is_missing_in_another_whole_table_is_asked_for_again() -> None:
     clusters = followed()
     clusters.take("vu", whole(job(1), job(2), job(3, "COMPLETED", end_seconds=TICK)))
-    clusters.take_sweep(sweep(b"1", b"3"), VU, TICK)
+    met(clusters, b"1", b"3")
     clusters.take("vu", whole())
     assert list(clusters.questions.pop("slurm1").jobs) == [1]
     assert clusters.facts()["vu"].jobs[1].state == "RUNNING"  # the last known
@@ -87,7 +86,7 @@ def test_a_running_job_that_is_missing_in_another_whole_table_is_asked_for_again
 def test_users_of_processes_are_asked_for() -> None:
     clusters = followed()
     clusters.take("vu", whole())
-    clusters.take_sweep(sweep(b"cp.1000", b"mv.1000"), VU, TICK)
+    met(clusters, b"cp.1000", b"mv.1000")
     assert list(clusters.questions.pop("slurm1").uids) == [1000]
     clusters.take("vu", change(users=(UserName(uid=1000, name="jane", group="physics"),)))
     assert clusters.facts()["vu"].users[1000].name == "jane"
@@ -96,9 +95,9 @@ def test_users_of_processes_are_asked_for() -> None:
 def test_jobs_that_never_did_anything_are_forgotten_an_hour_after_their_end() -> None:
     clusters = followed()
     clusters.take("vu", whole(job(1, "COMPLETED", end_seconds=TICK), job(2, "COMPLETED", end_seconds=TICK), job(3)))
-    clusters.take_sweep(sweep(b"1"), VU, TICK + 3600)
+    met(clusters, b"1", now_seconds=TICK + 3600)
     assert set(clusters.facts()["vu"].jobs) == {1, 2, 3}
-    clusters.take_sweep(sweep(b"1"), VU, TICK + 3700)
+    met(clusters, b"1", now_seconds=TICK + 3700)
     assert set(clusters.facts()["vu"].jobs) == {1, 3}
 
 

@@ -90,3 +90,19 @@ def test_what_was_told_is_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPat
     for number in range(100):
         assert site.of("home", b"%d" % number).name == JobName("vu", b"%d" % number)
     assert len(site._told) <= 10  # noqa: SLF001 - nothing else shows it
+
+
+def test_programs_beyond_a_bound_are_their_users_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harvest_core.jobs.identity.PROCESSES_MOST", 2)
+    site = Identities([cluster("vu", "home")])
+    assert [site.of("home", job).name.job for job in (b"a.1", b"b.1", b"c.1", b"d.2", b"a.1")] == [
+        b"a.1",
+        b"b.1",
+        b"other.1",
+        b"other.2",
+        b"a.1",
+    ]
+    site.forget([JobName("vu", b"a.1")])
+    assert site.of("home", b"e.1").name.job == b"e.1"
+    assert site.of("home", b"a.1") == Identity(JobName("vu", b"other.1"), process=Process("other", 1))
+    assert site.of("home", b"123").number == 123

@@ -13,6 +13,9 @@ AMBIGUOUS: Final = "ambiguous"
 _NUMBER_MOST: Final = (1 << 32) - 1
 """Slurm's own numbers have 32 bits."""
 _REMEMBERED: Final = 1 << 20
+PROCESSES_MOST: Final = 20_000
+"""So many programs of users have a name of their own; what more there are is each user's `other`."""
+OTHER: Final = "other"
 
 
 class JobName(NamedTuple):
@@ -68,6 +71,7 @@ class Identities:
     def __init__(self, clusters: Iterable[ClusterIds] = ()) -> None:
         self._clusters = tuple(clusters)
         self._told: dict[tuple[str, bytes], Identity] = {}
+        self._processes: set[JobName] = set()
 
     def of(self, filesystem: str, job: bytes) -> Identity:
         """Return whose job an id is on a file system."""
@@ -75,8 +79,25 @@ class Identities:
         if told is None:
             if len(self._told) >= _REMEMBERED:
                 self._told.clear()
-            told = self._told[filesystem, job] = self._found(filesystem, job)
+            told = self._told[filesystem, job] = self._bounded(self._found(filesystem, job))
         return told
+
+    def forget(self, names: Iterable[JobName]) -> None:
+        """Make room for other programs: these are not run any more."""
+        gone = self._processes.intersection(names)
+        if gone:
+            self._processes -= gone
+            self._told = {key: told for key, told in self._told.items() if told.name not in gone}
+
+    def _bounded(self, found: Identity) -> Identity:
+        """Return an identity by which not too many programs are told apart: every command on a login node is one."""
+        if found.process is None or found.name in self._processes:
+            return found
+        if len(self._processes) >= PROCESSES_MOST:
+            uid = found.process.uid
+            return Identity(JobName(found.name.cluster, f"{OTHER}.{uid}".encode()), process=Process(OTHER, uid))
+        self._processes.add(found.name)
+        return found
 
     def _found(self, filesystem: str, job: bytes) -> Identity:
         here = [one for one in self._clusters if filesystem in one.filesystems]

@@ -1,0 +1,165 @@
+"""Follows jobs from sweep to sweep: whose they are, and when each of their runs began."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from harvest.v1.stream_pb2 import JobQuestion, JobTable, SlurmJob
+from harvest_aggregator.finals import final_record
+from harvest_aggregator.ledger import Ledger, Run
+from harvest_aggregator.people import person_of
+from harvest_aggregator.published import InDoubt
+from harvest_aggregator.runs import Cut, Runs, day_of
+from harvest_aggregator.slurm import ClusterFacts, Clusters, is_alive
+from harvest_core.accounting.sweeps import ClosedSweep
+from harvest_core.jobs.identity import Identities, Identity, JobName
+from harvest_core.jobs.life import WAITING
+from harvest_site.model import Site
+from harvest_site.views import job_ids_of
+
+Json = dict[str, Any]
+
+
+class Following:
+    """The jobs of a site. Used by one thread."""
+
+    def __init__(self, site: Site, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._clusters = Clusters(_slurm_agents(site))
+        self.identities = Identities(job_ids_of(site))
+        self._begin()
+
+    def _begin(self) -> None:
+        self.runs = Runs()
+        self.before: dict[JobName, list[Json]] = {}
+        """Final records of jobs that showed again; replaced, never changed."""
+        self._met: dict[JobName, Identity] = {}
+        self._numbers: dict[tuple[str, int], JobName] = {}
+        self._replaced: dict[JobName, SlurmJob] = {}
+        """What Slurm said of a run that is over, until it is cut off."""
+        self._shown: dict[tuple[str, str], tuple[bytes, ...]] = {}
+        self._day = 0
+        self._unwritten: tuple[dict[JobName, Run], list[Json]] = ({}, [])
+        self._starts: dict[JobName, int] | None = None
+
+    def load(self) -> None:
+        """Bring back what is durable."""
+        for one in self._ledger.runs():
+            self.runs.starts[one.name] = one.start_seconds
+            if one.earlier:
+                self.runs.cuts = {**self.runs.cuts, one.name: one.earlier}
+
+    def change_site(self, site: Site) -> None:
+        """Go on with other clusters: ids may be other jobs' from now on."""
+        self._clusters.change(_slurm_agents(site))
+        self.identities = Identities(job_ids_of(site))
+        self._begin()
+        self.load()
+
+    def facts(self) -> dict[str, ClusterFacts]:
+        """Return what Slurm says of each cluster."""
+        return self._clusters.facts()
+
+    def starts(self) -> dict[JobName, int]:
+        """Return when the present run of each job began; what was returned before never changes."""
+        if self._starts is None:
+            self._starts = dict(self.runs.starts)
+        return self._starts
+
+    def question(self, agent: str) -> JobQuestion | None:
+        """Return what an agent's Slurm should be asked; from any thread, and whoever gets it asks."""
+        return self._clusters.questions.pop(agent, None)
+
+    def take_table(self, cluster: str, table: JobTable) -> None:
+        """Take in what a cluster's Slurm says."""
+        self._clusters.take(cluster, table)
+
+    def take_sweep(self, closed: ClosedSweep, now_seconds: float) -> None:
+        """Take in who did something, and cut where another run began."""
+        self.runs.past.add(closed)
+        new = self._new(closed)
+        self._clusters.ask(now_seconds)
+        changed = dict.fromkeys(new)
+        for cluster, number, replaced in self._clusters.changed():
+            if (name := self._numbers.get((cluster, number))) is not None:
+                changed[name] = None
+                if replaced is not None:
+                    self._replaced[name] = replaced
+        facts = self._clusters.facts()
+        for name in changed:
+            job_number = self._met[name].number
+            job = None if job_number is None or name.cluster not in facts else facts[name.cluster].jobs.get(job_number)
+            if job is not None and job.start_seconds and job.state not in WAITING:
+                self._began(name, job.start_seconds)
+        self._new_day(closed.tick_seconds, new)
+        self._write()
+
+    def _new(self, closed: ClosedSweep) -> list[JobName]:
+        """Return the jobs that were not there before."""
+        new: dict[JobName, None] = {}
+        for place, table in closed.tables.items():
+            before = self._shown.get(place, ())
+            if table.jobs is not before:
+                some = table.jobs[len(before) :] if table.jobs[: len(before)] == before else table.jobs
+                self._shown[place] = table.jobs
+                for job in some:
+                    identity = self.identities.of(place[0], job)
+                    self.runs.meet(place[0], job, identity)
+                    if identity.name not in self._met:
+                        new[identity.name] = None
+                        self._met[identity.name] = identity
+                        self._clusters.meet(identity)
+                        if identity.number is not None:
+                            self._numbers[identity.name.cluster, identity.number] = identity.name
+        if new and (records := self._ledger.records_of(list(new))):
+            self.before = {**self.before, **records}
+        return list(new)
+
+    def _new_day(self, tick_seconds: int, new: Iterable[JobName]) -> None:
+        """Begin anew what is run outside jobs, which has no other end."""
+        day = day_of(tick_seconds)
+        for name in tuple(self._met) if day > self._day else new:
+            if self._met[name].process is not None:
+                self._began(name, day)
+        self._day = max(day, self._day)
+
+    def _began(self, name: JobName, start_seconds: int) -> None:
+        known = self.runs.starts.get(name)
+        cut = self.runs.begun(name, start_seconds)
+        runs, records = self._unwritten
+        if cut is not None and any(cut.amounts.values()):
+            records.append(self._record(cut, self._replaced.pop(name, None)))
+        if cut is not None or known is None:
+            self._starts = None
+            runs[name] = Run(name, start_seconds, self.runs.cuts.get(name, {}))
+
+    def _record(self, cut: Cut, job: SlurmJob | None) -> Json:
+        if job is not None and is_alive(job):  # nobody said how that run ended, only that it is over
+            job, running = SlurmJob(), job
+            job.CopyFrom(running)
+            job.state, job.end_seconds = "REQUEUED", 0
+        record = final_record(
+            cut.name,
+            cut.amounts,
+            job=job,
+            person=person_of(job, self._met[cut.name], self._clusters.facts()),
+            doubt=InDoubt(),
+            complete=True,
+            last_tick_seconds=None,
+        )
+        return {**record, "start": cut.start_seconds, "start_seconds": cut.start_seconds}
+
+    def _write(self) -> None:
+        """Make it durable; if that fails, it is tried again with the next sweep."""
+        runs, records = self._unwritten
+        if runs or records:
+            self._ledger.write_runs(runs.values(), records)
+            self._unwritten = ({}, [])
+
+
+def _slurm_agents(site: Site) -> dict[str, str]:
+    """Return the clusters whose job table an agent reports, and which one."""
+    return {
+        one.name: one.slurm.server
+        for one in site.spec.clusters
+        if one.slurm is not None and one.slurm.server is not None
+    }
