@@ -124,3 +124,13 @@ def test_a_line_without_end_takes_up_no_room_for_ever() -> None:
     assert len(reader._rest) <= 1 << 16  # noqa: SLF001
     assert reader.end() == []
     assert reader.problem
+
+
+def test_a_line_that_is_printed_again_is_not_read_again() -> None:
+    (first, second), before = read(f"{LINE}\n{LINE.replace('41', '43')}\n")
+    names = Nobody()
+    reader = TextJobs(tuple(SQUEUE.values()), names, before.lines)
+    again = reader.feed(f"{LINE}\n{LINE.replace('41', '43').replace('RUNNING', 'SUSPENDED')}\n".encode())
+    assert again[0] is first
+    assert (again[1].id, second.state, again[1].state) == (43, "RUNNING", "SUSPENDED")
+    assert len(reader.lines) == 2, "what is not printed any more is forgotten"

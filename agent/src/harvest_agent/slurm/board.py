@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Final, TypeVar
 
 from harvest.v1.stream_pb2 import JobTable, StreamRequest
@@ -13,8 +14,6 @@ from harvest_core.slurm.table import SlurmTable
 _PART_BYTES: Final = 1 << 20
 """Small beside what an aggregator takes: between two parts a sweep may go."""
 _ENTRY_BYTES: Final = 8
-_ASKED_MOST: Final = 1000
-"""In one query of the accounting database."""
 _WANTED_MOST: Final = 20_000
 _SETTLED_MOST: Final = 4096
 _UNKNOWN_MOST: Final = 65_536
@@ -113,10 +112,10 @@ class JobBoard:
                 self._want(number)
             self._tell(changes.changed)
 
-    def to_ask(self) -> list[int]:
+    def to_ask(self, most: int) -> list[int]:
         """Return the numbers that accounting is to be asked for now."""
         with self._lock:
-            return [number for number, _ in zip(self._wanted, range(_ASKED_MOST), strict=False)]
+            return list(islice(self._wanted, most))
 
     def accounted(self, asked: Sequence[int], jobs: Iterable[SlurmJob]) -> None:
         """Take in accounting's answer. What it does not know is not asked again."""

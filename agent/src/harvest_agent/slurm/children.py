@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from harvest_agent.slurm.sources import SlurmError
+from harvest_agent.slurm.sources import OUTPUT_MOST, SlurmError
 from harvest_agent.tables import shown
 
 _PIECE_BYTES: Final = 1 << 18
-_OUTPUT_MOST: Final = 1 << 30
 _COMPLAINT_MOST: Final = 4096
+_QUOTED_MOST: Final = 240
 _REAP_SECONDS: Final = 5.0
 
 
@@ -58,8 +58,7 @@ class Children:
         finally:
             self._kill(child)
         if child.returncode:
-            said = shown(complaint.decode("utf-8", "replace").strip())[:300]
-            raise SlurmError(f"{name} failed with code {child.returncode}{': ' + said if said else ''}")
+            raise SlurmError(f"{name} failed with code {child.returncode}{_quoted(complaint)}")
 
     def _check(self) -> None:
         if self._is_stopped.is_set():
@@ -80,7 +79,7 @@ class Children:
             ready, _, _ = select.select([*open_pipes, self._waker], [], [], max(self._deadline - time.monotonic(), 0))
             self._check()
             if not ready:
-                raise SlurmError(f"{name} did not answer in {self._limit_seconds:g} s")
+                raise SlurmError(f"{name} did not answer in {self._limit_seconds:g} s{_quoted(complaint)}")
             for pipe in open_pipes.intersection(ready):
                 piece = os.read(pipe, _PIECE_BYTES)
                 if not piece:
@@ -89,8 +88,8 @@ class Children:
                     complaint += piece[: _COMPLAINT_MOST - len(complaint)]
                 else:
                     size += len(piece)
-                    if size > _OUTPUT_MOST:
-                        raise SlurmError(f"{name} printed more than {_OUTPUT_MOST} bytes")
+                    if size > OUTPUT_MOST:
+                        raise SlurmError(f"{name} printed more than {OUTPUT_MOST} bytes")
                     yield piece
 
     def _await_end(self, child: "subprocess.Popen[bytes]", name: str) -> None:
@@ -111,3 +110,9 @@ class Children:
             child.wait(_REAP_SECONDS)
         except subprocess.TimeoutExpired:
             self._left = child
+
+
+def _quoted(complaint: bytearray) -> str:
+    """Return what a command had to say, on one line."""
+    words = " ".join(complaint.decode("utf-8", "replace").split())
+    return f": {words[:_QUOTED_MOST]}" if words else ""

@@ -10,12 +10,16 @@ from harvest_agent.logs import say
 from harvest_agent.slurm.board import Feed, JobBoard
 from harvest_agent.slurm.commands import Commands
 from harvest_agent.slurm.names import SystemNames
+from harvest_agent.slurm.pyslurm_source import Pyslurm
+from harvest_agent.slurm.rest import Slurmrestd
 from harvest_agent.slurm.sources import SlurmError, Source
 from harvest_agent.tables import shown
 from harvest_core.slurm.jobs import Names
 
 SOURCES: Final[Mapping[str, Callable[[SlurmSettings, Names], Source]]] = {
     "command": Commands,
+    "pyslurm": Pyslurm,
+    "slurmrestd": Slurmrestd,
 }
 _WAIT_MOST_SECONDS: Final = 600.0
 _PROBLEM_MOST: Final = 300
@@ -86,7 +90,7 @@ class Asking:
             self._board.take(jobs)
 
     def _ask_accounting(self) -> str:
-        numbers = self._board.to_ask()
+        numbers = self._board.to_ask(self._source.asked_most)
         if not numbers:
             return ""
         began = self._clock()

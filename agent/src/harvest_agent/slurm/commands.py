@@ -24,6 +24,7 @@ _SACCT: Final = (
     "--parsable2",
     f"--format={','.join(SACCT)}",
 )
+_NO_ACCOUNTING: Final = "accounting storage is disabled"
 _OURS: Final = ("SQUEUE_", "SACCT_", "SLURM_")
 
 
@@ -38,12 +39,15 @@ def environment_of(settings: SlurmSettings, own: Mapping[str, str]) -> dict[str,
 class Commands:
     """Asks by commands. Whether squeue can print JSON is found out once, by trying."""
 
+    asked_most = 1000
+
     def __init__(self, settings: SlurmSettings, names: Names) -> None:
         self._names = names
         self._squeue = settings.squeue or "squeue"
         self._sacct = settings.sacct or "sacct"
         self._children = Children(environment_of(settings, os.environ), settings.limit_seconds)
         self._prints_json: bool | None = None
+        self._lines: Mapping[int, SlurmJob] = {}
         self.unread = 0
 
     def stop(self) -> None:
@@ -52,43 +56,48 @@ class Commands:
 
     def jobs(self) -> Iterator[list[SlurmJob]]:
         """Yield all that slurmctld has."""
-        if self._prints_json is None:
-            try:
-                yield from self._live("--json", reader=JsonJobs(self._names))
-            except SlurmError:
-                yield from self._text()  # if this fails too, it is not for want of JSON
-                self._prints_json = False
-            else:
-                self._prints_json = True
-        elif self._prints_json:
-            yield from self._live("--json", reader=JsonJobs(self._names))
-        else:
+        if self._prints_json is False:
             yield from self._text()
+            return
+        try:
+            yield from self._json()
+        except SlurmError:
+            if self._prints_json:
+                raise
+            yield from self._text()  # if this fails too, it was not for want of JSON
+            self._prints_json = False
 
-    def _text(self) -> Iterator[list[SlurmJob]]:
-        return self._live(*_TEXT, reader=TextJobs(tuple(SQUEUE.values()), self._names))
-
-    def _live(self, *options: str, reader: Reader) -> Iterator[list[SlurmJob]]:
+    def _json(self) -> Iterator[list[SlurmJob]]:
         count = 0
-        for jobs in read(self._children.output([_found(self._squeue), *_ALL, *options]), reader, self._was_unread):
+        for jobs in self._live("--json", reader=JsonJobs(self._names)):
             count += len(jobs)
             yield jobs
-        if count > _JSON_MOST:
-            self._prints_json = False
+        self._prints_json = count <= _JSON_MOST
+
+    def _text(self) -> Iterator[list[SlurmJob]]:
+        reader = TextJobs(tuple(SQUEUE.values()), self._names, self._lines)
+        yield from self._live(*_TEXT, reader=reader)
+        self._lines = reader.lines
+
+    def _live(self, *options: str, reader: Reader) -> Iterator[list[SlurmJob]]:
+        yield from read(self._children.output([_found(self._squeue), *_ALL, *options]), reader)
+        self.unread = reader.unread
 
     def accounted(self, numbers: Sequence[int]) -> list[SlurmJob]:
         """Return every run of these jobs. Text: sacct's JSON has no uids."""
         chosen = f"--jobs={','.join(map(str, numbers))}"
         reader = TextJobs(tuple(SACCT.values()), self._names)
-        pieces = read(self._children.output([_found(self._sacct), *_SACCT, chosen]), reader, self._was_unread)
-        return [job for jobs in pieces for job in jobs]
-
-    def _was_unread(self, count: int) -> None:
-        self.unread = count
+        try:
+            pieces = read(self._children.output([_found(self._sacct), *_SACCT, chosen]), reader)
+            return [job for jobs in pieces for job in jobs]
+        except SlurmError as error:
+            if _NO_ACCOUNTING in str(error):
+                return []
+            raise
 
 
 def _found(command: str) -> str:
     path = shutil.which(command)
     if path is None:
-        raise SlurmError(f"there is no command {command} in PATH; say where it is in [slurm]")
+        raise SlurmError(f"there is no command {command}; say in [slurm] where it is")
     return path

@@ -70,18 +70,25 @@ class SystemNames:
             self._changed.notify_all()
 
     def _run(self) -> None:
-        while True:
+        while not self._is_stopped:
             with self._changed:
                 self._changed.wait_for(lambda: self._wanted or self._is_stopped)
-                if self._is_stopped:
-                    return
-                (kind, number), is_asked = self._wanted.popitem(last=False)
-                until, found = self._known.get((kind, number), (0.0, ("", 0, "")))
-            if until <= self._clock():
-                found = self.look_up(kind, number)
-                self._keep((kind, number), found)
-            if is_asked:
-                self._on_user(number, found)
+            if not self._is_stopped:
+                self.look_up_one()
+
+    def look_up_one(self) -> bool:
+        """Ask the system for one that is wanted; False: none is."""
+        with self._changed:
+            if not self._wanted:
+                return False
+            (kind, number), is_asked = self._wanted.popitem(last=False)
+            until, found = self._known.get((kind, number), (0.0, ("", 0, "")))
+        if until <= self._clock():
+            found = self._found(kind, number)
+            self._keep((kind, number), found)
+        if is_asked:
+            self._on_user(number, found)
+        return True
 
     def _keep(self, key: tuple[str, int], found: User) -> None:
         is_known = any(found)
@@ -90,13 +97,11 @@ class SystemNames:
             while len(self._known) > _MOST:
                 self._known.popitem(last=False)
 
-    @staticmethod
-    def look_up(kind: str, number: int) -> User:
-        """Ask the system."""
+    def _found(self, kind: str, number: int) -> User:
         try:
             if kind == "group":
                 return "", number, text(grp.getgrgid(number).gr_name)
-            found = pwd.getpwuid(number)
+            user = pwd.getpwuid(number)
         except (KeyError, OverflowError, OSError):
             return "", 0, ""
-        return text(found.pw_name), found.pw_gid, SystemNames.look_up("group", found.pw_gid)[2]
+        return text(user.pw_name), user.pw_gid, self._found("group", user.pw_gid)[2]

@@ -1,9 +1,12 @@
 """Where job tables come from. A new source is one file here and one line in SOURCES of the collector."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Protocol
 
 from harvest_core.slurm.jobs import SlurmJob
+
+OUTPUT_MOST: Final = 1 << 30
+"""Bytes of one answer: some 300,000 jobs as JSON."""
 
 
 class SlurmError(Exception):
@@ -15,6 +18,8 @@ class Source(Protocol):
 
     unread: int
     """What was no job in the last answer."""
+    asked_most: int
+    """How many jobs accounting may be asked for at once."""
 
     def jobs(self) -> Iterator[list[SlurmJob]]:
         """Yield all that slurmctld has, ended ones too, piece by piece; raise if the answer was not whole."""
@@ -39,13 +44,12 @@ class Reader(Protocol):
         """Return what is left."""
 
 
-def read(pieces: Iterable[bytes], reader: Reader, said: Callable[[int], None]) -> Iterator[list[SlurmJob]]:
-    """Read an answer piece by piece; raise if it was none, and say how much of it made no sense."""
+def read(pieces: Iterable[bytes], reader: Reader) -> Iterator[list[SlurmJob]]:
+    """Read an answer piece by piece; raise if it was none."""
     for piece in pieces:
         yield reader.feed(piece)
         if reader.problem:
             break
     yield reader.end()
-    said(reader.unread)
     if reader.problem:
         raise SlurmError(reader.problem)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from harvest_core.slurm.jobs import Names, SlurmJob, job_of, text
+from harvest_core.slurm.jobs import SHARED, Names, SlurmJob, job_of, text
 
 _DECODER: Final = json.JSONDecoder(strict=False)
 _JOB_MOST: Final = 16 << 20
@@ -104,12 +104,12 @@ class JsonJobs:
         job = None
         if isinstance(said, dict):
             found = {name: _at(said, places) for name, places in _PLACES.items()}
-            job = job_of({name: self._once(value) for name, value in found.items()}, self._names)
+            found |= {
+                name: self._known.setdefault(word, word) for name in SHARED if isinstance(word := found[name], str)
+            }
+            job = job_of(found, self._names)
         self.unread += job is None
         return job
-
-    def _once(self, value: object) -> object:
-        return self._known.setdefault(value, value) if isinstance(value, str) else value
 
 
 class LineJobs:

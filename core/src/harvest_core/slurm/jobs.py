@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Final, Protocol, Self
 
 UNKNOWN: Final = "UNKNOWN"
+SHARED: Final = ("user", "group", "account", "partition")
+"""Of a hundred thousand jobs these are few words, each kept once."""
 _FLAGS: Final = frozenset(
     {
         "COMPLETING",
@@ -181,13 +184,19 @@ def text(value: object) -> str:
     """Return text that can be sent, whatever bytes a name was made of; Slurm's words for none are empty."""
     if not isinstance(value, str) or value in {"(null)", "N/A"}:
         return ""
+    if len(value) <= _TEXT_MOST and value.isascii():  # the same object: a table has many equal ones
+        return value
     return value[:_TEXT_MOST].encode("utf-8", "replace").decode("utf-8", "replace")
 
 
 def states(value: object) -> tuple[str, tuple[str, ...]]:
     """Return the state's word and the flags beside it: RUNNING, `CANCELLED by 1000`, or a list of both."""
-    said = value if isinstance(value, list) else [value]
-    words = [word for each in said for word in text(each).upper().split(maxsplit=1)[:1]]
+    return _state(tuple(text(each) for each in (value if isinstance(value, list) else [value])))
+
+
+@lru_cache(maxsize=256)
+def _state(said: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    words = [word for each in said for word in each.upper().split(maxsplit=1)[:1]]
     flags = tuple(word for word in words if word in _FLAGS)
     state = next((word for word in words if word not in _FLAGS), "")
     return state or (_STATE_BEHIND.get(flags[0], flags[0]) if flags else UNKNOWN), flags

@@ -1,10 +1,10 @@
 """Jobs out of squeue's and sacct's text, line by line. Free text is the last column: it may hold the separator."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harvest_core.slurm.jobs import Names, SlurmJob, job_of
+from harvest_core.slurm.jobs import SHARED, Names, SlurmJob, job_of
 
 SEPARATOR: Final = "|"
 SQUEUE: Final = {
@@ -42,15 +42,20 @@ SACCT: Final = {
 """Likewise of sacct."""
 _PRINTED: Final = re.compile(r"(?P<first>\d{1,10})(?:_(?P<task>\d{1,10})|\+(?P<offset>\d{1,10})|_\[[^]]*\])?")
 _STEP: Final = re.compile(r"\d+(?:[_+]\d+)?\.\w")
+
+
 _LINE_MOST: Final = 1 << 16
 
 
 class TextJobs:
     """Reads jobs piece by piece; a line that makes no sense costs that line only."""
 
-    def __init__(self, columns: Sequence[str], names: Names) -> None:
+    def __init__(self, columns: Sequence[str], names: Names, before: Mapping[int, SlurmJob] | None = None) -> None:
         self._columns = columns
         self._names = names
+        self._before = before or {}
+        self.lines: dict[int, SlurmJob] = {}
+        """What each line said, by its hash: one that is printed again as it was need not be read again."""
         self._rest = b""
         self._known: dict[str, str] = {}
         self._is_any = False
@@ -78,16 +83,20 @@ class TextJobs:
     def _read(self, lines: Sequence[bytes]) -> list[SlurmJob]:
         jobs = []
         for line in lines:
-            if line.strip():
-                job = self._job(line.decode("utf-8", "replace"))
-                if job is not None:
-                    jobs.append(job)
+            if not line.strip():
+                continue
+            key = hash(line)
+            job = self._before.get(key) or self._job(line.decode("utf-8", "replace"))
+            if job is not None:
+                self.lines[key] = job
+                jobs.append(job)
         self._is_any |= bool(jobs)
         return jobs
 
     def _job(self, line: str) -> SlurmJob | None:
         values = line.split(SEPARATOR, len(self._columns) - 1)
-        said: dict[str, object] = {name: self._once(value) for name, value in zip(self._columns, values, strict=False)}
+        said: dict[str, object] = dict(zip(self._columns, values, strict=False))
+        said |= {name: self._known.setdefault(word, word) for name in SHARED if (word := str(said.get(name, "")))}
         printed = str(said.pop("printed", ""))
         if _STEP.match(printed):
             return None
@@ -107,7 +116,3 @@ class TextJobs:
     def _strange(self, line: str) -> None:
         self.unread += 1
         self._example = line[:80]
-
-    def _once(self, value: str) -> str:
-        """Return the same text for equal ones: a table of a hundred thousand jobs has few users."""
-        return self._known.setdefault(value, value)
