@@ -25,14 +25,18 @@ class AgentProcess:
     ports: tuple[int, ...]
     environment: Mapping[str, str] | None = None
     spool_bytes: int = 1 << 24
+    slurm: str = ""
+    """The section of this name; then the server has no Lustre."""
 
     def __post_init__(self) -> None:
         self.root = self.folder / "root"
         self.tls = self.folder / "agent-tls"
         self.issue()
-        put(self.root, "proc/fs/lustre/version", "lustre: 2.15.8\n")
-        put(self.root, f"{OST0}/instance", "7\n")
-        self.show(a=1)
+        self.root.mkdir(parents=True)
+        if not self.slurm:
+            put(self.root, "proc/fs/lustre/version", "lustre: 2.15.8\n")
+            put(self.root, f"{OST0}/instance", "7\n")
+            self.show(a=1)
         uplinks = "".join(
             f'[[uplink]]\naddress = "127.0.0.1:{port}"\nserver_name = "{SERVER_NAME}"\nca = "{self.tls}/ca.crt"\n'
             f'cert = "{self.tls}/tls.crt"\nkey = "{self.tls}/tls.key"\n'
@@ -40,7 +44,7 @@ class AgentProcess:
         )
         (self.folder / "agent.toml").write_text(
             f'{uplinks}[lustre]\nroot = "{self.root}"\n'
-            f'[spool]\ndirectory = "{self.folder}/spool"\nmax_bytes = {self.spool_bytes}\n'
+            f'[spool]\ndirectory = "{self.folder}/spool"\nmax_bytes = {self.spool_bytes}\n{self.slurm}'
         )
         self.start()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 from typing_extensions import override
 
-from harvest.v1.stream_pb2 import Batch, Hello, StreamRequest, StreamResponse
+from harvest.v1.stream_pb2 import Batch, Hello, JobTable, StreamRequest, StreamResponse
 from harvest.v1.stream_pb2_grpc import HarvestServiceServicer, add_HarvestServiceServicer_to_server
 from harvest_pki.authorities import Authority
 from harvest_pki.folders import CaFolder
@@ -48,11 +48,13 @@ class Receiver(HarvestServiceServicer):
     filesystems: tuple[str, ...] = ("fs",)
     acknowledges: bool = True
     full_picture: bool = False
+    job_table: bool = False
     refusal: StreamResponse | None = None
     cut_after: int | None = None
     """End the stream after so many batches."""
     hellos: list[Hello] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
+    tables: list[JobTable] = field(default_factory=list)
     durable: dict[bytes, int] = field(default_factory=dict)
     identities: list[str] = field(default_factory=list)
     streams: int = 0
@@ -78,10 +80,18 @@ class Receiver(HarvestServiceServicer):
         """Say something on the newest stream."""
         self._answers[-1].put(answer)
 
+    def ask(self, *jobs: int, uids: tuple[int, ...] = ()) -> None:
+        """Ask about jobs and users."""
+        answer = StreamResponse()
+        answer.job_question.jobs.extend(jobs)
+        answer.job_question.uids.extend(uids)
+        self.say(answer)
+
     def welcome(self) -> StreamResponse:
         answer = StreamResponse()
         answer.welcome.interval_seconds = self.interval_seconds
         answer.welcome.full_picture = self.full_picture
+        answer.welcome.job_table = self.job_table
         for fsname in self.filesystems:
             answer.welcome.filesystems.add(fsname=fsname)
         for incarnation in self.hellos[-1].incarnations:
@@ -97,6 +107,9 @@ class Receiver(HarvestServiceServicer):
                     answers.put(self.refusal or self.welcome())
                     if self.refusal is not None:
                         break
+                    continue
+                if request.HasField("job_table"):
+                    self.tables.append(request.job_table)
                     continue
                 batch = request.batch
                 with self._guard:

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CORE = sorted((ROOT / "core/src").rglob("*.py"))
 PURE = {"__future__", "array", "bisect", "collections", "dataclasses", "enum", "functools", "itertools", "math", "re"}
-PURE |= {"string", "struct", "typing", "weakref", "zlib", "harvest_core"}
+PURE |= {"json", "string", "struct", "typing", "weakref", "zlib", "harvest_core"}
 
 
 def tracked() -> list[str]:

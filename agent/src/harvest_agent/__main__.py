@@ -10,12 +10,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harvest_agent.doctor import examine
 from harvest_agent.dump import bundle
 from harvest_agent.sampling import Row, sample_lctl, sample_tree
 from harvest_agent.summary import summary
 from harvest_agent.tree import Tree
+
+if TYPE_CHECKING:
+    from harvest_agent.config import SlurmSettings
 
 _EPILOG = """\
 examples:
@@ -51,6 +55,12 @@ and, with their defaults:
   [agent]
   name = ""                                # the certificate's
   duty_limit = 0.1                         # of the time may be spent reading in the kernel
+
+On a host of Slurm, for all its jobs' users, accounts and times (docs/reference/agent.md has the rest of its keys):
+
+  [slurm]
+  source = "command"                       # or "pyslurm", "slurmrestd"
+  period_seconds = 30
 
 Sweeps are made at wall-clock multiples of the interval that the aggregator asks for (20 s until then). SIGTERM ends it
 after one more sweep; SIGHUP looks at the TLS files now, which happens after every sweep in any case. Everything else
@@ -92,7 +102,7 @@ def _drop_output() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="harvest-agent",
-        description="Reads Lustre's counters on an OSS or MDS: per job, and per client node.",
+        description="Reads Lustre's counters on an OSS or MDS: per job, and per client. Asks Slurm who its jobs are.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -125,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     sample.set_defaults(command=_sample)
 
     doctor = commands.add_parser("doctor", parents=[where], help="say what was found and what is wrong")
+    doctor.add_argument("--config", metavar="FILE", help="the agent's configuration: also say how its Slurm answers")
     doctor.set_defaults(command=_doctor)
 
     dump = commands.add_parser("dump", parents=[where], help="write a bundle for a bug report")
@@ -175,14 +186,30 @@ def _named(rows: Iterator[Row], file: str, text: bytes) -> Iterator[Row]:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    report, problems = examine(_tree(options), options.filesystem)
+    slurm = _slurm_settings(options.config) if options.config else None
+    report, problems = examine(_tree(options), options.filesystem, needs_lustre=slurm is None)
     print(report)
+    if slurm is not None:
+        from harvest_agent.slurm.examining import examine_slurm  # noqa: PLC0415 - as in _run
+
+        line, more = examine_slurm(slurm)
+        print(line)
+        problems += more
     print()
     for problem in problems:
         print(f"PROBLEM   {problem.what}\n          mend it: {problem.mend}")
     if not problems:
         print("No problems found.")
     return 1 if problems else 0
+
+
+def _slurm_settings(path: str) -> "SlurmSettings | None":
+    from harvest_agent.config import Config, ConfigError  # noqa: PLC0415 - as in _run
+
+    try:
+        return Config.load(path).slurm
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
 
 
 def _dump(options: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, Final, Self
 
 from harvest_agent.tables import shown
@@ -12,9 +12,10 @@ from harvest_agent.tables import shown
 _ADDRESS: Final = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}")
 _SERVER_NAME: Final = re.compile(r"[a-z0-9-]{1,63}\.[a-z0-9-]{1,63}\.harvest")
 _SPOOL_LEAST: Final = 1 << 20
-_SECTIONS: Final = ("agent", "lustre", "uplink", "spool")
+_SECTIONS: Final = ("agent", "lustre", "uplink", "spool", "slurm")
 _KINDS: Final[Mapping[object, str]] = {str: "text", int: "a whole number", float: "a number"}
-_LATER: Final = {"slurm": "the slurm collector is not built yet"}
+_SOURCES: Final = ("command", "pyslurm", "slurmrestd")
+_API_VERSION: Final = re.compile(r"v\d\.\d\.\d{1,4}")
 
 
 class ConfigError(Exception):
@@ -68,6 +69,32 @@ class SpoolSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSettings:
+    """``[slurm]``; without the section there is no slurm collector."""
+
+    source: str = "command"
+    """How Slurm is asked: `command`, `pyslurm` or `slurmrestd`."""
+    period_seconds: int = 30
+    """How often it is asked for all its jobs."""
+    limit_seconds: float = 20.0
+    """How long an answer may take; what hangs longer is killed."""
+    slurm_conf: str = ""
+    """The file slurm.conf, where it is not in its usual place."""
+    squeue: str = ""
+    """For `command`: the command squeue (default: the one in PATH)."""
+    sacct: str = ""
+    """For `command`: the command sacct (default: the one in PATH)."""
+    interpreter: str = ""
+    """For `pyslurm`: the Python that has it."""
+    address: str = ""
+    """For `slurmrestd`: `unix:/path` of its socket, or HOST:PORT."""
+    token_file: str = ""
+    """For `slurmrestd`: file with a JSON Web Token, readable by its owner only."""
+    api_version: str = ""
+    """For `slurmrestd`: such as `v0.0.40` (default: the newest it offers)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Everything that can be configured."""
 
@@ -75,6 +102,7 @@ class Config:
     lustre: LustreSettings
     uplinks: tuple[UplinkSettings, ...]
     spool: SpoolSettings
+    slurm: SlurmSettings | None = None
 
     @classmethod
     def load(cls, path: str) -> Self:
@@ -95,8 +123,6 @@ class Config:
     def parse(cls, raw: Mapping[str, Any]) -> Self:
         """Check what a file said; paths must be absolute, so that nothing depends on where the agent was started."""
         for key in raw.keys() - set(_SECTIONS):
-            if key in _LATER:
-                raise ConfigError(f"[{key}]: {_LATER[key]}; take it out")
             raise ConfigError(f"unknown section '{shown(key)}'; known are {_listed(_SECTIONS)}")
         uplinks = raw.get("uplink", [])
         if not isinstance(uplinks, list) or not uplinks:
@@ -106,6 +132,7 @@ class Config:
             lustre=LustreSettings(**_section(LustreSettings, "[lustre]", raw.get("lustre", {}))),
             uplinks=tuple(UplinkSettings(**_section(UplinkSettings, "[[uplink]]", uplink)) for uplink in uplinks),
             spool=SpoolSettings(**_section(SpoolSettings, "[spool]", raw.get("spool", {}))),
+            slurm=SlurmSettings(**_section(SlurmSettings, "[slurm]", raw["slurm"])) if "slurm" in raw else None,
         )
         _check(config)
         return config
@@ -119,8 +146,8 @@ def _section(kind: type, name: str, raw: object) -> dict[str, Any]:
     if unknown := sorted(raw.keys() - known.keys()):
         raise ConfigError(f"{name}: unknown key '{shown(unknown[0])}'; known are {_listed(known)}")
     values = {key: _value(f"{name} {key}", raw[key], known[key].type) for key in raw}
-    for key in ("address", "server_name", "ca", "cert", "key"):
-        if key in known and not values.get(key):
+    for key, field in known.items():
+        if field.default is MISSING and not values.get(key):
             raise ConfigError(f"{name}: {key} is missing")
     return values
 
@@ -142,8 +169,7 @@ def _check(config: Config) -> None:
         raise ConfigError(f"[spool] max_bytes must be at least {_SPOOL_LEAST}")
     paths = {"[lustre] root": config.lustre.root, "[spool] directory": config.spool.directory}
     for uplink in config.uplinks:
-        host, _, port = uplink.address.rpartition(":")
-        if not _ADDRESS.fullmatch(uplink.address) or not host or not 0 < int(port) < 1 << 16:
+        if not is_address(uplink.address):
             raise ConfigError(f"[[uplink]] address '{shown(uplink.address)}' is not HOST:PORT, such as harvest:8023")
         if not _SERVER_NAME.fullmatch(uplink.server_name):
             raise ConfigError(
@@ -151,12 +177,40 @@ def _check(config: Config) -> None:
                 "the name in the aggregator's certificate"
             )
         paths |= {f"[[uplink]] {name}": getattr(uplink, name) for name in ("ca", "cert", "key")}
+    if config.slurm is not None:
+        paths |= _check_slurm(config.slurm)
     for name, path in paths.items():
         if not os.path.isabs(path):
             raise ConfigError(f"{name} must be an absolute path, not '{shown(path)}'")
     names = [(uplink.address, uplink.server_name) for uplink in config.uplinks]
     if len(set(names)) != len(names):
         raise ConfigError("two [[uplink]] are the same")
+
+
+def _check_slurm(slurm: SlurmSettings) -> dict[str, str]:
+    """Check what can be checked without asking Slurm; return its paths."""
+    if slurm.source not in _SOURCES:
+        raise ConfigError(f"[slurm] source '{shown(slurm.source)}' is not known; known are {_listed(_SOURCES)}")
+    if not 1 <= slurm.period_seconds <= 3600:
+        raise ConfigError("[slurm] period_seconds must be from 1 to 3600")
+    if not 0 < slurm.limit_seconds <= 600:
+        raise ConfigError("[slurm] limit_seconds must be above 0 and at most 600")
+    if slurm.source == "pyslurm" and not slurm.interpreter:
+        raise ConfigError("[slurm]: interpreter is missing: the Python that can import pyslurm")
+    if slurm.source == "slurmrestd" and not slurm.address.startswith("unix:") and not is_address(slurm.address):
+        raise ConfigError(f"[slurm] address '{shown(slurm.address)}' is neither unix:/PATH nor HOST:PORT")
+    if slurm.api_version and not _API_VERSION.fullmatch(slurm.api_version):
+        raise ConfigError(f"[slurm] api_version '{shown(slurm.api_version)}' is not as v0.0.40")
+    named = ("slurm_conf", "squeue", "sacct", "interpreter", "token_file")
+    paths = {f"[slurm] {name}": path for name in named if (path := getattr(slurm, name))}
+    if slurm.address.startswith("unix:"):
+        paths["[slurm] address"] = slurm.address.removeprefix("unix:")
+    return paths
+
+
+def is_address(address: str) -> bool:
+    """Tell whether this is HOST:PORT."""
+    return bool(_ADDRESS.fullmatch(address)) and 0 < int(address.rpartition(":")[2]) < 1 << 16
 
 
 def _listed(names: Sequence[str] | Mapping[str, object]) -> str:

@@ -1,7 +1,7 @@
 """What an agent says to one aggregator and makes of its answers; how bytes get there and back is not its concern."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from harvest.v1.stream_pb2 import Ack, MountedTarget, Refusal, StreamRequest, StreamResponse, Welcome
@@ -46,10 +46,25 @@ class Speaker(Protocol):
         """Begin another incarnation, with a full picture."""
 
 
+class JobFeed(Protocol):
+    """What one stream is to be told of Slurm's jobs."""
+
+    def next(self) -> bytes | None:
+        """Return the next message, if there is anything to say."""
+
+    def ask(self, jobs: Iterable[int], uids: Iterable[int]) -> None:
+        """Take in what the aggregator cannot place."""
+
+    def close(self) -> None:
+        """Want nothing more."""
+
+
 class Conversation:
     """One stream, from Hello on."""
 
-    def __init__(self, uplink: str, shelf: Shelf, speaker: Speaker) -> None:
+    def __init__(
+        self, uplink: str, shelf: Shelf, speaker: Speaker, new_feed: Callable[[], JobFeed] | None = None
+    ) -> None:
         self._uplink = uplink
         self._shelf = shelf
         self._speaker = speaker
@@ -59,6 +74,9 @@ class Conversation:
         self._may_send: dict[bytes, frozenset[str]] = {}
         self._in_flight: deque[tuple[bytes, int, int]] = deque()
         self._under_way: tuple[SpooledSweep, Iterator[Record]] | None = None
+        self._new_feed = new_feed
+        self._feed: JobFeed | None = None
+        self._is_jobs_turn = True
         self.is_welcome = False
         self.interval_seconds: int | None = None
 
@@ -85,6 +103,8 @@ class Conversation:
                 self._acknowledged(response.ack)
             case "refusal":
                 raise RefusedError(response.refusal)
+            case "job_question" if self._feed is not None:
+                self._feed.ask(response.job_question.jobs, response.job_question.uids)
             case _:
                 pass
 
@@ -100,11 +120,19 @@ class Conversation:
             self.interval_seconds = welcome.interval_seconds
             self._shelf.wish(self._uplink, Wishes(welcome.interval_seconds, _clients_wanted(welcome)))
         self.is_welcome = True
+        self._feed_jobs(is_wanted=welcome.job_table)
         # also of one that is not mounted here yet: its first target may come in the middle of a stream
         if wanted - self._may_send[self._incarnation]:
             self._restart("an aggregator wants more file systems")
         if welcome.full_picture and self._sent[self._incarnation]:  # else it gets one in any case
             self._restart("an aggregator asked for a full picture")
+
+    def _feed_jobs(self, *, is_wanted: bool) -> None:
+        if is_wanted and self._feed is None and self._new_feed is not None:
+            self._feed = self._new_feed()
+        elif not is_wanted and self._feed is not None:
+            self._feed.close()
+            self._feed = None
 
     def _restart(self, reason: str) -> None:
         if self._speaker.incarnation == self._incarnation:
@@ -117,12 +145,25 @@ class Conversation:
 
     def next(self) -> bytes | None:
         """Return what to send now, in order; nothing while there is nothing, or enough is on its way."""
-        if not self.is_welcome or (self._under_way is None and not self._begin_sweep()):
+        if not self.is_welcome:
             return None
+        if self._under_way is None:  # sweeps and parts of the job table take turns
+            if self._is_jobs_turn and (part := self._jobs_part()) is not None:
+                return part
+            if not self._begin_sweep():
+                return self._jobs_part()
+        self._is_jobs_turn = True
         return self._next_record()
 
+    def _jobs_part(self) -> bytes | None:
+        self._is_jobs_turn = False
+        return None if self._feed is None or self._is_enough_on_its_way() else self._feed.next()
+
+    def _is_enough_on_its_way(self) -> bool:
+        return sum(size for *_, size in self._in_flight) >= _IN_FLIGHT_BYTES
+
     def _begin_sweep(self) -> bool:
-        if sum(size for *_, size in self._in_flight) >= _IN_FLIGHT_BYTES:
+        if self._is_enough_on_its_way():
             return False
         while (sweep := self._shelf.sweep_after(self._sent)) is not None:
             before = self._sent.get(sweep.incarnation)
@@ -157,11 +198,15 @@ class Conversation:
             raise
         if not record.target:  # the end of the sweep: its Ack may come before we are asked for more
             self._sent[incarnation] = seq
-            self.close()
+            self._end_sweep()
         return record.payload
 
     def close(self) -> None:
-        """Let go of the sweep under way."""
+        """Let go of the sweep under way, and want no more news."""
+        self._end_sweep()
+        self._feed_jobs(is_wanted=False)
+
+    def _end_sweep(self) -> None:
         if self._under_way is not None:
             self._under_way[0].close()
             self._under_way = None

@@ -37,8 +37,10 @@ class Clients:
     unread: tuple[bytes, ...]
 
 
-def examine(tree: Tree, filesystems: Sequence[str], *, show_job_ids: bool = True) -> tuple[str, list[Problem]]:
-    """Look at everything once; return the report and what is wrong.
+def examine(
+    tree: Tree, filesystems: Sequence[str], *, show_job_ids: bool = True, needs_lustre: bool = True
+) -> tuple[str, list[Problem]]:
+    """Look at everything once; return the report and what is wrong. An agent that asks Slurm needs no Lustre beside it.
 
     Lines that were not understood are quoted, unless they must not be: they may name jobs.
     """
@@ -49,7 +51,7 @@ def examine(tree: Tree, filesystems: Sequence[str], *, show_job_ids: bool = True
     report = "\n".join(_report(tree, version, targets, reads, clients, show_job_ids=show_job_ids))
     problems = [
         *_server_problems(tree, version, targets, reads),
-        *_missing_targets(tree, filesystems, targets),
+        *(_missing_targets(tree, filesystems, targets) if needs_lustre or targets else ()),
         *(
             problem
             for read in reads

@@ -18,6 +18,7 @@ from harvest_agent.logs import say
 from harvest_agent.memory import share_one_heap
 from harvest_agent.notify import Notifier
 from harvest_agent.shelf import Shelf
+from harvest_agent.slurm.collector import SlurmCollector
 from harvest_agent.spool import Spool
 from harvest_agent.tables import size
 from harvest_agent.timing import Duty, is_due, next_tick, skipped_seconds, tick_before
@@ -77,6 +78,7 @@ class Agent:
             trouble=self._trouble,
             on_restart=self._restarted,
         )
+        self._slurm = SlurmCollector(config.slurm, self._tell_uplinks) if config.slurm is not None else None
         self._uplinks = [
             Uplink(
                 uplink,
@@ -86,6 +88,7 @@ class Agent:
                 shelf=spool.shelf,
                 speaker=self._collector,
                 on_welcome=self._waker.wake,
+                new_feed=None if self._slurm is None else self._slurm.feed,
             )
             for uplink, its_files in zip(config.uplinks, files, strict=True)
         ]
@@ -98,9 +101,13 @@ class Agent:
         say("agent.start", name=self._name, spool=self._spool.shelf.folder, waiting=self._waiting())
         for uplink in self._uplinks:
             uplink.start()
+        if self._slurm is not None:
+            self._slurm.start()
         self._notifier.ready()
         self._sweep_until_stopped()
         self._notifier.stopping()
+        if self._slurm is not None:
+            self._slurm.stop(_STOP_SECONDS)
         period = self._period_seconds()
         self._sweep(tick_before(time.time(), period), period)
         self._say_farewell()
@@ -150,6 +157,8 @@ class Agent:
     def _trouble(self) -> list[str]:
         """Return what is wrong beside the sweep itself."""
         problems = [problem for uplink in self._uplinks for problem in uplink.problems()]
+        if self._slurm is not None:
+            problems += self._slurm.problems()
         if self._duty.intervals > 1:
             problems.append(
                 f"reading costs the kernel too much: a sweep only every {self._period_seconds()} s, "
@@ -174,6 +183,10 @@ class Agent:
             time.sleep(0.05)
         for uplink in self._uplinks:
             uplink.stop(_STOP_SECONDS)
+
+    def _tell_uplinks(self) -> None:
+        for uplink in self._uplinks:
+            uplink.wake()
 
     def _restarted(self) -> None:
         for uplink in self._uplinks:

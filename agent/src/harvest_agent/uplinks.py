@@ -14,7 +14,7 @@ import grpc
 
 from harvest.v1.stream_pb2 import StreamResponse
 from harvest_agent.config import ConfigError, UplinkSettings
-from harvest_agent.conversations import Conversation, RefusedError, Speaker
+from harvest_agent.conversations import Conversation, JobFeed, RefusedError, Speaker
 from harvest_agent.credentials import Credentials, TlsFiles
 from harvest_agent.cursors import Wishes
 from harvest_agent.logs import say
@@ -59,6 +59,7 @@ class Uplink:
         shelf: Shelf,
         speaker: Speaker,
         on_welcome: Callable[[], None],
+        new_feed: Callable[[], JobFeed] | None = None,
     ) -> None:
         self.key = key_of(settings)
         self._settings = settings
@@ -68,6 +69,7 @@ class Uplink:
         self._shelf = shelf
         self._speaker = speaker
         self._on_welcome = on_welcome
+        self._new_feed = new_feed
         self._changed = threading.Condition()
         self._is_stopped = False
         self._is_hurried = False
@@ -166,7 +168,7 @@ class Uplink:
         return 0.0
 
     def _stream(self, credentials: Credentials, back_off: BackOff) -> None:
-        conversation = Conversation(self.key, self._shelf, self._speaker)
+        conversation = Conversation(self.key, self._shelf, self._speaker, self._new_feed)
         ended = threading.Event()
         channel = grpc.secure_channel(
             self._settings.address,

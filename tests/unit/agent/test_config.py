@@ -12,6 +12,7 @@ from harvest_agent.config import (
     Config,
     ConfigError,
     LustreSettings,
+    SlurmSettings,
     SpoolSettings,
     UplinkSettings,
 )
@@ -31,6 +32,7 @@ SECTIONS = {
     "[lustre]": LustreSettings,
     "[[uplink]]": UplinkSettings,
     "[spool]": SpoolSettings,
+    "[slurm]": SlurmSettings,
 }
 
 
@@ -40,6 +42,18 @@ def test_uplinks_are_all_that_must_be_said() -> None:
     assert config.uplinks == (UplinkSettings(**UPLINK),)
     assert (config.lustre.root, config.lustre.filesystems, config.agent.duty_limit) == ("/", (), 0.1)
     assert (config.spool.directory, config.spool.max_bytes) == ("/var/lib/harvest-agent/spool", 1 << 30)
+
+
+def test_slurm_is_asked_only_where_there_is_a_section_for_it() -> None:
+    assert Config.parse({"uplink": [UPLINK]}).slurm is None
+    assert Config.parse({"uplink": [UPLINK], "slurm": {}}).slurm == SlurmSettings()
+    remote: dict[str, Any] = {
+        "source": "slurmrestd",
+        "address": "slurm1:6820",
+        "token_file": "/etc/harvest/token",
+        "limit_seconds": 5,
+    }
+    assert Config.parse({"uplink": [UPLINK], "slurm": remote}).slurm == SlurmSettings(**remote)
 
 
 def test_everything_can_be_said() -> None:
@@ -63,8 +77,16 @@ def test_everything_can_be_said() -> None:
         ({"uplink": []}, "at least one"),
         ({"uplink": UPLINK}, "at least one"),
         ({"uplink": [1]}, r"\[\[uplink\]\] must be a section"),
-        ({"uplinks": [UPLINK]}, "unknown section 'uplinks'; known are agent, lustre, uplink, spool"),
-        ({"slurm": {}}, "the slurm collector is not built yet"),
+        ({"uplinks": [UPLINK]}, "unknown section 'uplinks'; known are agent, lustre, uplink, spool, slurm"),
+        ({"uplink": [UPLINK], "slurm": {"squeu": "x"}}, r"\[slurm\]: unknown key 'squeu'; known are source, period"),
+        ({"uplink": [UPLINK], "slurm": {"source": "sinfo"}}, "known are command, pyslurm, slurmrestd"),
+        ({"uplink": [UPLINK], "slurm": {"squeue": "squeue"}}, r"\[slurm\] squeue must be an absolute path"),
+        ({"uplink": [UPLINK], "slurm": {"period_seconds": 0}}, "period_seconds must be from 1 to 3600"),
+        ({"uplink": [UPLINK], "slurm": {"limit_seconds": 0}}, "limit_seconds must be above 0"),
+        ({"uplink": [UPLINK], "slurm": {"source": "pyslurm"}}, "interpreter is missing"),
+        ({"uplink": [UPLINK], "slurm": {"source": "slurmrestd"}}, "neither unix:/PATH nor HOST:PORT"),
+        ({"uplink": [UPLINK], "slurm": {"source": "slurmrestd", "address": "unix:sock"}}, "must be an absolute path"),
+        ({"uplink": [UPLINK], "slurm": {"api_version": "40"}}, "is not as v0.0.40"),
         ({"uplink": [UPLINK], "spool": {"size": 1}}, r"\[spool\]: unknown key 'size'; known are directory, max_bytes"),
         ({"uplink": [UPLINK | {"adress": ""}]}, "unknown key 'adress'"),
         ({"uplink": [{"address": "h:1"}]}, "server_name is missing"),

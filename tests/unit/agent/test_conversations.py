@@ -1,6 +1,6 @@
 """What an agent says to an aggregator, and what it makes of the answers: no sockets, the spool is real."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +33,29 @@ class Speaker:
 
 
 @dataclass
+class JobFeed:
+    """What is to be told of Slurm's jobs: so many parts."""
+
+    parts: int = 0
+    asked: list[object] = field(default_factory=list)
+    is_closed: bool = False
+
+    def next(self) -> bytes | None:
+        if not self.parts:
+            return None
+        self.parts -= 1
+        request = StreamRequest()
+        request.job_table.full = True
+        return request.SerializeToString()
+
+    def ask(self, jobs: Iterable[int], uids: Iterable[int]) -> None:
+        self.asked.append((list(jobs), list(uids)))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@dataclass
 class Talk:
     """A conversation over a spool of sweeps with a record of each of two file systems."""
 
@@ -41,6 +64,11 @@ class Talk:
     def __post_init__(self) -> None:
         self.bench = Bench(self.folder)
         self.speaker = Speaker()
+        self.feeds: list[JobFeed] = []
+
+    def new_feed(self) -> JobFeed:
+        self.feeds.append(JobFeed())
+        return self.feeds[-1]
 
     def spool(self, *seqs: int, incarnation: bytes = A, size: int = 1) -> None:
         for seq in seqs:
@@ -50,12 +78,20 @@ class Talk:
                 draft.commit(Record("", message(incarnation, seq, "", 0)))
 
     def begin(self) -> Hello:
-        self.conversation = Conversation(HERE, self.bench.shelf, self.speaker)
+        self.conversation = Conversation(HERE, self.bench.shelf, self.speaker, self.new_feed)
         said = self.conversation.hello(agent="oss1", software="test", clock_nanoseconds=5)
         return StreamRequest.FromString(said).hello
 
-    def welcome(self, *wanted: str, full_picture: bool = False, interval_seconds: int = 20, **durable: int) -> None:
+    def welcome(
+        self,
+        *wanted: str,
+        full_picture: bool = False,
+        interval_seconds: int = 20,
+        job_table: bool = False,
+        **durable: int,
+    ) -> None:
         answer = StreamResponse()
+        answer.welcome.job_table = job_table
         answer.welcome.interval_seconds = interval_seconds
         answer.welcome.full_picture = full_picture
         for fsname in wanted:
@@ -73,7 +109,11 @@ class Talk:
         """Return what can be sent now, as incarnation, seq and target."""
         found = []
         while (payload := self.conversation.next()) is not None:
-            batch = StreamRequest.FromString(payload).batch
+            request = StreamRequest.FromString(payload)
+            if request.HasField("job_table"):
+                found.append("jobs")
+                continue
+            batch = request.batch
             found.append(f"{chr(batch.incarnation[0])}{batch.seq} {batch.target.name.partition('-')[0]}".strip())
         return found
 
@@ -370,3 +410,65 @@ def test_an_incarnation_of_which_nothing_was_kept_yet_is_not_forgotten(talk: Tal
     talk.welcome("fs", "other")
 
     assert talk.speaker.reasons == ["an aggregator wants more file systems"]
+
+
+def test_jobs_are_told_only_to_whom_wants_them(talk: Talk) -> None:
+    talk.begin()
+    talk.welcome("fs")
+    assert talk.feeds == []
+    talk.welcome("fs", job_table=True)
+    talk.welcome("fs", job_table=True)
+    (feed,) = talk.feeds
+    feed.parts = 2
+    assert talk.sent() == ["jobs", "jobs"]
+    talk.welcome("fs")
+    feed.parts = 1
+    assert talk.sent() == []
+    assert feed.is_closed
+
+
+def test_an_agent_without_slurm_has_no_jobs_to_tell(talk: Talk) -> None:
+    talk.begin()
+    talk.conversation = Conversation(HERE, talk.bench.shelf, talk.speaker)
+    talk.conversation.hello(agent="oss1", software="test", clock_nanoseconds=5)
+    talk.welcome("fs", job_table=True)
+    assert talk.sent() == []
+
+
+def test_jobs_and_sweeps_take_turns_and_no_sweep_is_cut_in_two(talk: Talk) -> None:
+    talk.spool(1, 2, 3)
+    talk.begin()
+    talk.welcome("fs", job_table=True)
+    talk.feeds[0].parts = 5
+    sent = talk.sent()
+    assert sent == ["jobs", "A1 fs", "A1", "jobs", "A2 fs", "A2", "jobs", "A3 fs", "A3", "jobs", "jobs"]
+
+
+def test_jobs_wait_as_sweeps_do_while_much_is_on_its_way(talk: Talk) -> None:
+    talk.bench.spool.room.max_bytes = 1 << 30
+    talk.spool(1, 2, 3, size=1 << 20)
+    talk.begin()
+    talk.welcome("fs", "fs2", "home", job_table=True)
+    talk.sent()
+    talk.feeds[0].parts = 1
+    assert talk.sent() == []
+    talk.ack(1)
+    assert talk.sent() == ["jobs"]
+
+
+def test_questions_go_to_whoever_knows_jobs(talk: Talk) -> None:
+    question = StreamResponse()
+    question.job_question.jobs.extend([7, 8])
+    question.job_question.uids.append(1000)
+    talk.begin()
+    talk.conversation.hear(question)
+    talk.welcome("fs", job_table=True)
+    talk.conversation.hear(question)
+    assert talk.feeds[0].asked == [([7, 8], [1000])]
+
+
+def test_with_the_stream_its_feed_ends(talk: Talk) -> None:
+    talk.begin()
+    talk.welcome("fs", job_table=True)
+    talk.conversation.close()
+    assert talk.feeds[0].is_closed

@@ -1,0 +1,1 @@
+"""What Slurm says of its jobs, in all its forms, as values."""

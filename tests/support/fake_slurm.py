@@ -1,0 +1,79 @@
+"""Commands in the place of squeue and sacct that fail in all the ways Slurm may; else they print what they are told."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_SCRIPT = """#!/bin/sh
+cd '{folder}'
+echo "$$ {name} $*" >> calls
+case "$(cat mode)" in
+hang) echo $$ >> hung; sleep 3600 & echo $! >> hung; wait ;;
+fail) echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1 ;;
+garbage) head -c 300000 /dev/urandom ;;
+cut) head -c 100 squeue.json ;;
+*)
+  case "{name} $*" in
+  sacct*) cat sacct.txt ;;
+  *--json*) if [ -e squeue.json ]; then cat squeue.json; else echo "unrecognized option '--json'" >&2; exit 1; fi ;;
+  *) cat squeue.txt ;;
+  esac ;;
+esac
+"""
+
+
+@dataclass
+class FakeSlurm:
+    """A folder with both commands."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        for name in ("squeue", "sacct"):
+            path = self.folder / name
+            path.write_text(_SCRIPT.format(folder=self.folder, name=name))
+            path.chmod(0o755)
+        self.does("well")
+        self.accounts()
+        (self.folder / "squeue.txt").write_text("")
+
+    def does(self, mode: str) -> None:
+        """Be well, hang, fail, print garbage or half an answer."""
+        self._replace("mode", mode)
+
+    def shows(self, *jobs: dict[str, Any]) -> None:
+        """Print these as `squeue --json` does."""
+        self._replace("squeue.json", json.dumps({"meta": {}, "errors": [], "jobs": jobs}))
+
+    def prints(self, *lines: str) -> None:
+        """Print these as an old squeue does, which knows no JSON."""
+        self._replace("squeue.txt", "".join(f"{line}\n" for line in lines))
+
+    def accounts(self, *lines: str) -> None:
+        """Print these as sacct does."""
+        self._replace("sacct.txt", "".join(f"{line}\n" for line in lines))
+
+    def section(self, **settings: object) -> str:
+        """Return a section of the agent's configuration."""
+        said = {"squeue": str(self.folder / "squeue"), "sacct": str(self.folder / "sacct"), "period_seconds": 1}
+        return "[slurm]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in (said | settings).items())
+
+    def calls(self, name: str) -> list[str]:
+        """Return what a command was called with."""
+        calls = self.folder / "calls"
+        lines = calls.read_text().splitlines() if calls.exists() else []
+        return [line.split(" ", 2)[2] for line in lines if line.split(" ")[1] == name]
+
+    def hung(self) -> list[int]:
+        """Return the processes that hung."""
+        return (
+            [int(line) for line in (self.folder / "hung").read_text().split()]
+            if (self.folder / "hung").exists()
+            else []
+        )
+
+    def _replace(self, name: str, content: str) -> None:
+        (self.folder / "new").write_text(content)
+        (self.folder / "new").replace(self.folder / name)
