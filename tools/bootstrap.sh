@@ -18,6 +18,11 @@ if [ "${1:-}" = tests ]; then # servers that the tests talk to; only `make test`
   PATH=$PATH:/usr/sbin
   command -v gmond >/dev/null || missing+=(ganglia-monitor)
   command -v gmetad >/dev/null || missing+=(gmetad)
+  for need in slurmctld slurmd slurmdbd slurmrestd squeue:slurm-client munged:munge mariadbd:mariadb-server-core; do
+    command -v "${need%:*}" >/dev/null || missing+=("${need#*:}")
+  done
+  compgen -G '/usr/lib/*/slurm-wlm/accounting_storage_mysql.so' >/dev/null || missing+=(slurm-wlm-mysql-plugin)
+  compgen -G '/usr/lib/*/slurm-wlm/auth_jwt.so' >/dev/null || missing+=(slurm-wlm-jwt-plugin)
 fi
 if [ ${#missing[@]} -gt 0 ]; then
   command -v apt-get >/dev/null || die "Please install: ${missing[*]} (this is not Debian, so it cannot be done for you)."
@@ -36,6 +41,11 @@ if [ ${#missing[@]} -gt 0 ]; then
   say "installing ${missing[*]}"
   quietly=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get) # sudo drops what is set outside of it
   "${quietly[@]}" update -qq
+  policy=/usr/sbin/policy-rc.d # Debian asks it before it starts what was installed; here nothing is to run
+  if [ -d /run/systemd/system ] && [ ! -e $policy ] &&
+    "${as_root[@]}" install -m 755 /dev/stdin $policy <<<$'#!/bin/sh\nexit 101'; then
+    trap '"${as_root[@]}" rm -f $policy' EXIT
+  fi
   "${quietly[@]}" install -y -qq --no-install-recommends "${missing[@]}" >&2
 fi
 

@@ -1,0 +1,90 @@
+"""The processes of a test's Slurm: each has a log, a limit and an end."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.processes import LIMIT_SECONDS, wait_for
+
+_ALONE = ("setpriv", "--pdeathsig", "KILL", "--")  # also where the tests are killed
+_NAMED = ("unshare", "--uts", "sh", "-c", 'hostname localhost && exec "$0" "$@"')
+
+
+@dataclass
+class Daemon:
+    """One of them, in the foreground, on a host called localhost."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+    env: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_NAMED, *_ALONE, *self.command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=self.env,
+                start_new_session=True,  # an interrupt is for the tests, which stop it in good order
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_for(self, condition: Callable[[], object], *, seconds: float) -> None:
+        """Wait until it is ready; say what it logged if it ends or takes too long."""
+        with self._told():
+            wait_for(lambda: condition() or not self.alive(), f"{self.name} to be ready", seconds=seconds)
+            assert self.alive(), f"{self.name} ended with {self._process.returncode}"
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def stop(self) -> None:
+        self.send(signal.SIGTERM)
+        with self._told():
+            try:
+                self._process.wait(LIMIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(LIMIT_SECONDS)
+                raise AssertionError(f"{self.name} did not stop") from None
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except AssertionError as error:
+            tail = self.log.read_text(errors="replace").splitlines()[-20:]
+            raise AssertionError("\n".join([str(error), f"--- the end of {self.log}:", *tail])) from None
+
+
+def kill_strays(folder: Path) -> None:
+    """End what outlives daemons, such as steps of jobs: whoever was told of this folder."""
+
+    def strays() -> list[int]:
+        return [int(process.name) for process in Path("/proc").glob("[1-9]*") if mark in _environment(process)]
+
+    mark = f"SLURM_CONF={folder}/slurm.conf".encode()
+    for pid in strays():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not strays(), f"nothing left of {folder}")
+
+
+def _environment(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:  # it is gone
+        return b""
