@@ -118,17 +118,22 @@ class ClientAgent(SimAgent):
         self._next_ns = 0
         self.between: Callable[[str], None] = lambda _: None
         self.bad: set[str] = set()
+        self.untold: list[str] = []
+        """Targets of whose clients nothing was told for longer than their period, though nothing kept it from that."""
         super().__init__(site, server, rng, part_records)
 
     @override
     def restart(self) -> None:
         super().restart()
         self.passes: dict[str, SimTarget] = {}
+        self._told_ns: dict[tuple[object, ...], int] = {}
+        """By target, mount and clock: when its clients were last told."""
         self._rounds = ClientRounds(lambda: self._site.now_ns / 10**9)
         self.want(is_wanted=True)
 
     def want(self, *, is_wanted: bool) -> None:
         """Be told whether anybody wants to know about clients."""
+        self._is_wanted = is_wanted
         self._rounds.want({"fs": self._interval_seconds} if is_wanted else {})
 
     @property
@@ -152,7 +157,7 @@ class ClientAgent(SimAgent):
     def due_ns(self) -> int:
         """Return the true time when it next does anything: a sweep, or some files before it."""
         sweep_ns = super().due_ns()
-        return min(sweep_ns, self._next_ns) if self._next_ns > self._site.now_ns else sweep_ns
+        return min(sweep_ns, self._next_ns) if self._next_ns else sweep_ns
 
     def act(self, between: Callable[[str], None], *, bad: set[str], is_running: bool) -> None:
         """Do what is due now."""
@@ -164,6 +169,8 @@ class ClientAgent(SimAgent):
             self._tell()
         if is_running:
             self._rounds.read()
+        else:
+            self._told_ns = {}
         waits = is_running and self._rounds.wait_seconds is not None
         self._next_ns = self._site.now_ns + _STEP_NS if waits else 0
 
@@ -178,11 +185,25 @@ class ClientAgent(SimAgent):
             mount = Mount(server=self.server.name, boot_id=self.server.boot_id, instance=target.instance)
             mounted[target.source, name] = (cast("TargetFiles", target), mount)
         parts: list[Facts] = []
+        told = set()
         for facts in self._rounds.sweep(self._about(), mounted):
             parts.append(facts)
             if facts.is_last_part:
                 self.spool.append(self._told(parts))
+                told.add(facts.target)
                 parts = []
+        self._check_period(told)
+
+    def _check_period(self, told: set[str]) -> None:
+        """Note whose clients should have been in this sweep, if its mount and clock are those of the last time."""
+        before, self._told_ns = self._told_ns, {}
+        for target in self._site.targets_on(self.server.name) if self._is_wanted else ():
+            key = (target, id(self._site.mounted(target)), self.server.clock.wall_offset_ns)
+            due_ns = before.get(key, self._site.now_ns) + self._interval_seconds * 10**9
+            if self._site.now_ns > due_ns or (self._site.now_ns == due_ns and target not in told):
+                self.untold.append(f"{target} was due at {due_ns}, and not told at {self._site.now_ns}")
+            if target in told or key in before:
+                self._told_ns[key] = self._site.now_ns if target in told else before[key]
 
     def _about(self) -> Facts:
         return Facts(

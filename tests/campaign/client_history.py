@@ -151,6 +151,6 @@ class ClientHistory(History):
             events=self.world.events,
             rates=self.client_windows.wrong(self.published, self.world.site.truth),
             published=self._wrongly_published(),
-            untold=[],
+            untold=[late for agent in self.world.agents.values() for late in cast("ClientAgent", agent).untold],
             details=book.marks,
         )
