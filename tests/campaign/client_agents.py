@@ -41,6 +41,10 @@ class ClientSweep(Sweep):
     seen: dict[bytes, Seen]
     """By NID: whose files were read in this pass."""
     told_ns: int
+    segment: int
+    """Of the spool; it names all that it uses."""
+    is_baseless: bool = False
+    """What was told before it, and is not repeated, is lost."""
 
 
 class SimTarget:
@@ -105,7 +109,8 @@ class SimTarget:
         life = self._agent.life_of(self.name, nid)
         seen = Seen(life=life.number, start=nanoseconds(parse_stats(text).start_time), read_ns=self._agent.now_ns)
         text = self._agent.spoilt(self.name, text, life, seen)
-        seen.shown = [shown for _, shown in reader.delivered]
+        values = tuple((index, counter.samples, counter.total) for index, counter in life.counters.items())
+        seen.shown = [Shown(self._agent.now_ns, life.revision, values)]
         self._some[nid] = seen
         return text
 
@@ -118,6 +123,7 @@ class ClientAgent(SimAgent):
         self._next_ns = 0
         self.between: Callable[[str], None] = lambda _: None
         self.bad: set[str] = set()
+        self._segment = 0
         self.untold: list[str] = []
         """Targets of whose clients nothing was told for longer than their period, though nothing kept it from that."""
         super().__init__(site, server, rng, part_records)
@@ -125,6 +131,7 @@ class ClientAgent(SimAgent):
     @override
     def restart(self) -> None:
         super().restart()
+        self._segment += 1
         self.passes: dict[str, SimTarget] = {}
         self._told_ns: dict[tuple[object, ...], int] = {}
         """By target, mount and clock: when its clients were last told."""
@@ -179,6 +186,7 @@ class ClientAgent(SimAgent):
         differences.PART_RECORDS = self._part_records
         if self._rng.random() < 0.2:  # a segment of the spool is full
             self._rounds.begin_segment()
+            self._segment += 1
         mounted = {}
         for name in self._site.targets_on(self.server.name):
             target = SimTarget(self, name)
@@ -236,7 +244,17 @@ class ClientAgent(SimAgent):
             details={},
             seen=seen,
             told_ns=self._site.now_ns,
+            segment=self._segment,
         )
+
+    def lose_segments(self) -> int:
+        """Keep only the latest segment of all that was sent, or waits for it; return how many sweeps that are."""
+        sweeps = cast("list[ClientSweep]", [*self.sent, *self.spool])
+        latest = [sweep for sweep in sweeps if sweep.segment == sweeps[-1].segment]
+        for sweep in latest:
+            sweep.is_baseless = True
+        self.spool, self.sent = list(latest), []
+        return len(latest)
 
     def spoilt(self, target: str, text: bytes, life: Life, seen: Seen) -> bytes:
         """Damage a line, if that is due here: it is not shown then, or its sum is not."""
@@ -275,7 +293,12 @@ class ClientLedger(Ledger):
         done = Applied(key, facts, target.apply(facts))
         if done.work.mount is not None:
             assert isinstance(sweep, ClientSweep)
-            self.clients.note_pass(done, target.stays[facts.mount.boot_id], sweep.seen)
+            stay = target.stays[facts.mount.boot_id]
+            if sweep.is_baseless:  # it shows only those that moved
+                state = stay.mounts[-1][1]
+                moved = {state.jobs[row] for row in state.rows_of(facts.incarnation, facts.moved.slot)}
+                sweep.seen = {nid: seen for nid, seen in sweep.seen.items() if nid in moved}
+            self.clients.note_pass(done, stay, sweep.seen, is_baseless=sweep.is_baseless)
         return done
 
 
@@ -285,7 +308,6 @@ def show(sweep: ClientSweep, lives: list[Life]) -> None:
         life = lives[seen.life]
         for shown in seen.shown:
             life.show(_without(shown, seen.hidden, life.shown[-1] if life.shown else None))
-        seen.shown = []
 
 
 def _without(shown: Shown, hidden: tuple[int, bool, bool] | None, before: Shown | None) -> Shown:
