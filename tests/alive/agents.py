@@ -1,7 +1,6 @@
 """Real agents as processes, each over a small tree of its own."""
 
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -71,11 +70,3 @@ class AgentProcess:
 
     def said(self) -> str:
         return (self.folder / "agent.log").read_text()
-
-
-def free_port() -> int:
-    """Return a port on which nobody listens now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from alive.agents import AgentProcess, free_port
+from alive.agents import AgentProcess
 from alive.receiver import Receiver, make_ca, serve, wait_for
+from demo.processes import free_port
 from harvest.v1.stream_pb2 import REFUSAL_REASON_NOT_READY, Batch, StreamResponse
 from harvest_core.accounting.apply import Stay, apply
 from harvest_core.accounting.totals import job_totals

@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from alive.agents import free_port
 from alive.scenes import closed, opened, run, wrong
 from demo.play import settings
+from demo.processes import free_port
 from harvest_pki.folders import CaFolder
 
 NEW = "oss1-renamed"

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from alive.agents import free_port
 from alive.receiver import wait_for
-from demo.processes import BIN
+from demo.processes import BIN, free_port
 from support.records import job_stats, put, record
 
 README = Path(__file__).parents[2] / "README.md"

@@ -6,8 +6,9 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from alive.agents import AgentProcess, free_port
+from alive.agents import AgentProcess
 from alive.receiver import Receiver, make_ca, serve, wait_for
+from demo.processes import free_port
 
 
 def test_sweeps_are_aligned_again_after_a_stop_and_the_gap_is_told(tmp_path: Path) -> None:

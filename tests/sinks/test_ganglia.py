@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from demo.processes import free_port
 from harvest_aggregator.nodes import Node, Rates
 from harvest_aggregator.sinks.running import Sinks
 from harvest_aggregator.sinks.table import plans
 from harvest_aggregator.sinks.udp import set_multicast
 from harvest_site.loading import load
-from support.ganglia import Gmetad, Gmond, free_port
+from support.ganglia import Gmetad, Gmond
 from support.gmetrics import Packet, decoded
 from support.nodes import BUSY, TICK, node, sweep
 from support.processes import wait_for

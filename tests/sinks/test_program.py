@@ -6,8 +6,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from demo.processes import free_port
 from harvest.v1.stream_pb2 import Batch
-from support.ganglia import free_port
 from support.processes import LIMIT_SECONDS, Running, running, wait_for
 from support.uplinks import SITE, hello, sweep
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from demo.processes import free_port
 from support.processes import LIMIT_SECONDS, wait_for
 
 _GMOND = """
@@ -22,18 +23,6 @@ cluster {{ name = "{name}" }}
 udp_recv_channel {{ port = {port} bind = {bind} family = {family} }}
 tcp_accept_channel {{ port = {port} bind = 127.0.0.1 }}
 """
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody has, of TCP and UDP alike."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as one, socket.socket(type=socket.SOCK_DGRAM) as other:
-            port: int = one.getsockname()[1]
-            try:
-                other.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 def read_xml(port: int) -> ET.Element:
