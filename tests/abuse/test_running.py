@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 
 from harvest.v1.stream_pb2 import RefusalReason
-from support.processes import running, wait_for
+from support.processes import LIMIT_SECONDS, running, wait_for
 from support.uplinks import SITE, hello, sweep
 
 
@@ -50,7 +50,7 @@ def test_it_serves_keeps_and_stops_in_good_order(tmp_path: Path) -> None:
             await agent.close()
 
         asyncio.run(again())
-        assert here.process.wait(30) == 0
+        assert here.process.wait(LIMIT_SECONDS) == 0
         assert here.events("stopped")
         assert "Traceback" not in here.log.read_text()
 
@@ -104,7 +104,7 @@ def test_who_is_listed_no_more_goes_although_the_ledger_cannot_be_read_and_the_r
             for agent in (gone, stays, comes):
                 await agent.close()
 
-        asyncio.run(asyncio.wait_for(scenario(), 60))
+        asyncio.run(asyncio.wait_for(scenario(), 4 * LIMIT_SECONDS))
 
 
 def test_new_certificates_are_used_without_a_restart(tmp_path: Path) -> None:

@@ -8,9 +8,6 @@ from alive.proxy import Proxy
 from alive.scenes import closed, opened, run, wrong
 from demo.play import CLEANUP_SECONDS, Play, settings
 
-pytestmark = pytest.mark.timeout(300)
-"""A scene takes as long as it takes; on a machine with much else to do, everything around it does, too."""
-
 
 def partition(play: Play, server: str) -> Proxy:
     """Let one agent reach the aggregator through a wire that can be cut."""

@@ -7,13 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from alive.scenes import closed, opened, run, wrong
 from demo.play import CLEANUP_SECONDS, Play, settings
-
-pytestmark = pytest.mark.timeout(300)
-"""A scene takes as long as it takes; on a machine with much else to do, everything around it does, too."""
 
 AS_ROOT = [] if os.geteuid() == 0 else ["sudo", "-n"]
 

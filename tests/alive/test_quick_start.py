@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from alive.receiver import wait_for
+from alive.receiver import LIMIT_SECONDS, wait_for
 from demo.processes import BIN, free_port
 from support.records import job_stats, put, record
 
@@ -32,7 +32,7 @@ def running(command: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
     finally:
         process.terminate()
-        assert process.wait(20) == 0, log.read_text()
+        assert process.wait(LIMIT_SECONDS) == 0, log.read_text()
 
 
 def done(command: str) -> None:
@@ -44,7 +44,7 @@ def answer(question: str) -> Any:  # noqa: ANN401 - whatever the API says
     """Ask what a line with curl asks; it need not be installed."""
     url = re.search(r"http://[^\s']+", question)
     assert url is not None
-    with urllib.request.urlopen(url[0], timeout=10) as told:  # noqa: S310 - our own loopback
+    with urllib.request.urlopen(url[0], timeout=LIMIT_SECONDS) as told:  # noqa: S310 - our own loopback
         return json.load(told)
 
 

@@ -5,14 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from alive.scenes import closed, opened, run, wrong
 from demo.play import Play, settings
 from harvest_pki.folders import CaFolder
-
-pytestmark = pytest.mark.timeout(300)
-"""A scene takes as long as it takes; on a machine with much else to do, everything around it does, too."""
 
 
 def servers(play: Play) -> dict[str, dict[str, Any]]:

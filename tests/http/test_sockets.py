@@ -37,7 +37,7 @@ def during(address: Address, talk: Callable[[Serving], Awaitable[None]], *, tls:
 
     async def run() -> None:
         app = client(token=token).app
-        async with asyncio.timeout(30), serving(app, address, tls=tls, token=token) as server:
+        async with asyncio.timeout(60), serving(app, address, tls=tls, token=token) as server:
             await talk(server)
 
     asyncio.run(run())

@@ -263,7 +263,6 @@ def taken(listening: socket.socket) -> list[Packet]:
             return packets
 
 
-@pytest.mark.timeout(300)
 def test_a_gmond_follows_the_pace_of_20000_nodes(sending: Sending, gmonds: tuple[Gmond, Gmond]) -> None:
     """All at once, three packets in ten are lost. At this pace none is, unless others keep gmond from the processor."""
     vu, _ = gmonds

@@ -17,7 +17,7 @@ from typing import Any
 
 from support.uplinks import SITE, Agent, ca, issued
 
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 60.0
 
 
 def wait_for(condition: Callable[[], object], what: str, *, seconds: float = LIMIT_SECONDS) -> None:

@@ -158,7 +158,7 @@ def served(scenario: Callable[[Aggregator], Awaitable[None]]) -> Callable[[Path]
 
     def test(tmp_path: Path) -> None:
         async def whole() -> None:
-            async with asyncio.timeout(60), aggregator(tmp_path) as here:
+            async with asyncio.timeout(120), aggregator(tmp_path) as here:
                 await scenario(here)
 
         asyncio.run(whole())
