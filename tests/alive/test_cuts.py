@@ -36,7 +36,7 @@ def test_a_cut_longer_than_an_eviction_interval_loses_nothing(tmp_path: Path) ->
 
 def test_a_pair_fails_over_and_back_while_one_agent_is_partitioned(tmp_path: Path) -> None:
     """What the old server's agent holds comes long after its partner's data."""
-    play = opened(tmp_path, seconds=60, simulated=settings(event_seconds=2.0))
+    play = opened(tmp_path, seconds=240, simulated=settings(event_seconds=2.0))
     proxy = partition(play, "oss2")
     try:
         happened = play.live.site.truth.events
