@@ -70,6 +70,12 @@ class Running:
         )
         assert self.process.poll() is None, self.log.read_text()
 
+    def change(self, site: str) -> None:
+        """Give it another site: all of it at once, as whoever looks now must not find half of it."""
+        draft = self.folder / "draft.yaml"
+        draft.write_text(site)
+        draft.replace(self.site)
+
     def events(self, name: str) -> list[dict[str, Any]]:
         """Return the events of one name in the log."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.endswith("}")]
