@@ -69,7 +69,7 @@ class Play:
     def start(self) -> None:
         """Start Harvest on the idle site, and wait until every server was read."""
         self.installation.start()
-        self._wait_for_sweep(int(time.time()))
+        self._wait_for_sweep(int(time.time()), meanwhile=self.live.face.poll)
 
     def step(self) -> None:
         """Let a moment pass."""
