@@ -67,7 +67,7 @@ def test_the_readmes_steps_lead_to_a_site_that_knows_its_jobs(tmp_path: Path) ->
     with running(run, tmp_path / "aggregator.log"), running(agent[0], tmp_path / "agent.log"):
         wait_for(lambda: "agents may come" in (tmp_path / "aggregator.log").read_text(), "the aggregator")
         assert answer(ready)["ready"]
-        wait_for(lambda: answer(jobs)["jobs"] != [], "the first sweep")
+        wait_for(lambda: answer(jobs)["jobs"] != [], "the first sweep", 120)
         assert {one["name"]: one["connected"] for one in answer(servers)["servers"]}["oss1"]
         (job,) = answer(jobs)["jobs"]
         assert (job["job"], job["filesystems"]["scratch"]["ost"]["write_bytes"]) == ("4711", 3 << 20)

@@ -16,7 +16,7 @@ from harvest_pki.folders import CaFolder
 from harvest_pki.keys import new_key, new_serial
 
 SITE = "demo"
-_READY_SECONDS = 60
+_READY_SECONDS = 120
 Filesystems = Mapping[str, tuple[str, Iterable[str]]]
 """Their names, each with its fsname and its servers."""
 

@@ -31,7 +31,7 @@ def settings(*, event_seconds: float = 1.0, seed: int = 1, fsnames: tuple[str, .
         provable=True,
         cleanup_seconds=CLEANUP_SECONDS,
         event_seconds=event_seconds,
-        linger_seconds=60,
+        linger_seconds=180,
         seed=seed,
     )
 
@@ -112,7 +112,7 @@ class Play:
     def _program(self, name: str) -> Program:
         return self.installation.aggregator if name == AGGREGATOR else self.installation.agents[name]
 
-    def settle(self, seconds: float = 60) -> None:
+    def settle(self, seconds: float = 180) -> None:
         """Wait until Harvest has closed sweeps that began after the last work was done, and then another one.
 
         Only a reader that begins the next sweep is known to have kept the one before.
@@ -121,7 +121,7 @@ class Play:
             self._wait_for_sweep(int(time.time()) + ahead_seconds, seconds, meanwhile=self.step)
         self.live.face.poll()
 
-    def _wait_for_sweep(self, tick: int, seconds: float = 60, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def _wait_for_sweep(self, tick: int, seconds: float = 180, meanwhile: Callable[[], None] = lambda: None) -> None:
         def has_all() -> bool:
             try:
                 answer = self.installation.get("/api/v1/servers")
