@@ -77,13 +77,24 @@ def test_a_lost_state_folder_costs_only_what_nobody_else_shows_any_more(tmp_path
     play = opened(tmp_path, seconds=24)
     proxy = partition(play, server)
     acknowledged: list[int] = []
+    cut_ns: list[int] = []
     try:
 
         def cut() -> None:
             proxy.cut()
+            cut_ns.append(play.live.site.now_ns)
             acknowledged.append(last_tick(play, server))
 
+        def is_there_something_to_lose() -> bool:
+            """Tell whether a record came and went behind the cut."""
+            return any(
+                life.is_over and life.created_ns > cut_ns[0]
+                for life in play.live.site.truth.select()
+                if life.scope.server == server
+            )
+
         def lose() -> None:
+            play.installation.wait_for(is_there_something_to_lose, "a record to end unseen", meanwhile=play.step)
             play.lose_state(server, acknowledged_tick=acknowledged[0])
             proxy.mend()
 
