@@ -71,6 +71,8 @@ class Line:
         wait_for(
             lambda: all(health.accepted == self.passed for health in self.sinks.healths()), "both sinks to be done"
         )
+        for gmond in self.gmonds.values():
+            gmond.catch_up()
         return {name: value for gmond in self.gmonds.values() for name, value in gmond.values().items()}
 
     def counted(self) -> dict[str, list[str]]:
