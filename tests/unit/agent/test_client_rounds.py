@@ -192,3 +192,11 @@ def test_a_pass_that_was_skipped_begins_as_soon_as_the_target_counts_again() -> 
     assert server.wait(40) == 4
     server.tick += PERIOD
     assert read_bytes(server.sweep()) == [2, 2, 2, 2]
+
+
+def test_a_pass_that_begins_late_ends_with_the_period_so_that_all_servers_tell_together() -> None:
+    server = Server(96)
+    server.tick += 20  # the agent was started then
+    server.sweep()
+
+    assert [len(server.wait_for_sweep()) for _ in range(5)] == [0, 1, 0, 0, 1]
