@@ -73,9 +73,15 @@ class TargetClients:
         return self._open.todo is not None and self._open.done == len(self._open.todo)
 
     def left(self, part: float) -> int:
-        """Return how many files are still to be read until so large a part of the pass is done."""
+        """Return how many files are still to be read until so large a part of the pass is done.
+
+        If they cannot be listed, none yet: that does not mean that they are gone.
+        """
         if self._open.todo is None:
-            self._open.todo = [folder for _, folder in self.target.exports()]
+            try:
+                self._open.todo = [folder for _, folder in self.target.exports(or_fail=True)]
+            except OSError:
+                return 0
         return math.ceil(len(self._open.todo) * part) - self._open.done
 
     @property
@@ -164,9 +170,9 @@ class TargetClients:
         text = self.target.read(f"{folder}/stats")
         known = self._clients.get(nid)
         if text is None:
-            is_there = f"{folder}/stats" in self.target.unreadable
-            if known is not None and is_there:  # and not to be read: no news
-                present.append(known.slot)
+            if not self.target.is_gone(f"{folder}/stats"):  # there, and not to be read: no news, and no calm
+                present += [] if known is None else [known.slot]
+                self._own_digest = None
             return
         self._read_bytes += len(text)
         digest = hash(moving_part(text))
