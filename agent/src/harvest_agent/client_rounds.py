@@ -59,6 +59,10 @@ class ClientRounds:
         """The most names that were given for one target."""
         return max((follower.slots_used for follower in self._followed.values()), default=0)
 
+    def problems(self) -> list[str]:
+        """Return what could not be read, a sentence for each target."""
+        return [f"{key[1]}: {each.problem}" for key, each in self._followed.items() if each.problem is not None]
+
     def read(self) -> None:
         """Read as many files as are due by now, but not for longer than we may."""
         now = self._clock()

@@ -276,3 +276,14 @@ def test_counters_that_stand_there_twice_add_up() -> None:
     facts = followed.passed()
 
     assert (list(facts.moved.samples), facts.counters) == ([5], [(0, "statfs", "reqs")])
+
+
+def test_a_folder_may_be_called_anything() -> None:
+    odd = "\udcff\x1b@tcp"
+    followed = Followed()
+    followed.ost.show(odd, write_bytes=5)
+    followed.account_for()
+    followed.ost.vanish(odd)
+
+    assert list(followed.passed().gone) == [0]
+    assert [*followed.state.jobs] == [b"\xff\x1b@tcp"]
