@@ -81,8 +81,13 @@ class SimTarget:
         self._some = {}
         return number
 
-    def exports(self) -> Iterator[tuple[str, str]]:
+    def is_gone(self, path: str) -> bool:
+        """Tell whether a file is not there any more."""
+        return path not in self._agent.files()
+
+    def exports(self, *, or_fail: bool) -> Iterator[tuple[str, str]]:
         """Yield (NID, folder) of each client."""
+        assert or_fail
         folder = self._path("exports", "exports")
         depth = folder.count("/") + 2
         found = [path for path in self._agent.files() if path.startswith(folder) and path.endswith("/stats")]

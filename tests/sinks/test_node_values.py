@@ -130,6 +130,17 @@ def test_counters_that_fall_are_corrected_at_once(line: Line, event: str) -> Non
     assert line.rates() == line.counted()
 
 
+def test_what_nobody_can_know_of_clients_is_counted_where_the_server_does_not_say_when_they_began(line: Line) -> None:
+    line.work_everywhere(megabytes=90)
+    line.told()
+    for ost in OSTS:
+        line.clients.site.mounted(ost).exports.stats[next(iter(NIDS))].zero()
+    line.work_everywhere(megabytes=20)
+    line.told()
+
+    assert line.clients.in_doubt() == {"fs-OST0000": 2, "fs-OST0001": 0, "fs-MDT0000": 0}
+
+
 def test_a_target_that_was_remounted_holds_back_only_what_it_touches(line: Line) -> None:
     """What was done there is told a period later, as a rate over the time since the mount."""
     line.work_everywhere(megabytes=90)

@@ -5,6 +5,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from demo.processes import free_port
 from harvest.v1.stream_pb2 import Batch
 from support.processes import LIMIT_SECONDS, Running, running, wait_for
@@ -89,3 +91,49 @@ def test_a_sink_in_trouble_is_a_warning_and_agents_are_served(tmp_path: Path) ->
 
         wait_for(warned, "the warning")
         assert here.stop() == 0
+
+
+_NO_ANSWER = """
+import socket, threading
+asked = socket.getaddrinfo
+
+def hang(host, *more, **options):
+    if host == "{host}":
+        open("{asked}", "w").close()
+        threading.Event().wait({seconds})
+    return asked(host, *more, **options)
+
+socket.getaddrinfo = hang
+"""
+"""Python runs this at its start: a name server that does not answer, or takes its time."""
+
+
+@pytest.mark.parametrize("seconds", [30, None], ids=["30 s per write", "for ever"])
+def test_a_write_that_hangs_delays_no_sweep_no_other_sink_and_not_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int | None
+) -> None:
+    host = "gmond.invalid"
+    asked = tmp_path / "asked"
+    (tmp_path / "sitecustomize.py").write_text(_NO_ANSWER.format(host=host, asked=asked, seconds=seconds))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    hung, well = (
+        f'{{name: {name}, ganglia: {{address: "{to}"}}}}'
+        for name, to in (("hung", f"{host}:8649"), ("well", f"127.0.0.1:{free_port()}"))
+    )
+    with running(tmp_path, site=f"{SITE}sinks: [{hung}, {well}]\n") as here:
+
+        async def sweeps() -> None:
+            agent = here.agent("oss1")
+            await agent.begin(hello("oss1", "home-OST0000"))
+            for seq in (1, 2):
+                await agent.say(*swept(seq))
+                assert await agent.acknowledged() == seq
+                await asyncio.to_thread(wait_for, lambda seq=seq: accepted(here, "well") >= seq, "the other sink")  # type: ignore[misc]
+                await asyncio.to_thread(wait_for, asked.exists, "the write")
+            await agent.close()
+
+        asyncio.run(sweeps())
+        assert accepted(here, "hung") == 0
+        assert here.stop() == 0
+        if seconds is None:
+            assert [one["sink"] for one in here.events("a sink did not end in time and is left behind")] == ["hung"]

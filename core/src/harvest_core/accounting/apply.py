@@ -42,6 +42,8 @@ class Work:
 
     mount: MountState | None = None
     tick_seconds: int = 0
+    period_seconds: int = 0
+    """How often the target is read."""
     row: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     column: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     samples: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -178,6 +180,7 @@ def _values(state: MountState, read: Read, flat: Integers) -> Work:
     return Work(
         mount=state,
         tick_seconds=read.facts.tick_seconds,
+        period_seconds=read.facts.period_seconds,
         row=row,
         column=read.column[did],
         samples=samples[did],

@@ -189,13 +189,17 @@ class MountState:
         row = self.rows.get((job, 0, 0)) if start else self._newest_started.get(job)
         if row is None or self.absent[row]:
             return None
-        if start and (self.start[row] or start > self.snapshot[row] + self.clock_back):
+        if start and (self.start[row] or start > self._counted_until(row) + self.clock_back):
             return None
         return row
 
     def _may_be_younger(self, row: int, start: int) -> bool:
         """Tell whether a start lies behind the last value: another life, or its clock was set back in its life."""
-        return bool(start > self.snapshot[row] + self.clock_back - self.back_steps[row])
+        return bool(start > self._counted_until(row) + self.clock_back - self.back_steps[row])
+
+    def _counted_until(self, row: int) -> int:
+        """Return when a row's last value was counted; of clients only the tick is known at which it was told."""
+        return int(self.snapshot[row] or self.value_tick[row] * NSECS)
 
     def _new_row(self, job: bytes, start: int) -> int:
         row = len(self.jobs)
