@@ -1,7 +1,6 @@
 """Real agents as processes, each over a small tree of its own."""
 
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from alive.receiver import SERVER_NAME
+from alive.receiver import LIMIT_SECONDS, SERVER_NAME
 from harvest_pki.folders import CaFolder
 from support.records import job_stats, put, record
 
@@ -67,19 +66,11 @@ class AgentProcess:
     def stop(self) -> int:
         """End it as systemd would."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(LIMIT_SECONDS)
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(LIMIT_SECONDS)
 
     def said(self) -> str:
         return (self.folder / "agent.log").read_text()
-
-
-def free_port() -> int:
-    """Return a port on which nobody listens now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

@@ -19,7 +19,7 @@ from harvest_pki.folders import CaFolder
 from harvest_pki.keys import new_key, new_serial
 
 SERVER_NAME = "main.example.harvest"
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 60.0
 
 
 def wait_for(condition: Callable[[], bool], what: str, limit_seconds: float = LIMIT_SECONDS) -> None:

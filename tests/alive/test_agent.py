@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from alive.agents import AgentProcess, free_port
-from alive.receiver import Receiver, make_ca, serve, wait_for
+from alive.agents import AgentProcess
+from alive.receiver import LIMIT_SECONDS, Receiver, make_ca, serve, wait_for
+from demo.processes import free_port
 from harvest.v1.stream_pb2 import REFUSAL_REASON_NOT_READY, Batch, StreamResponse
 from harvest_core.accounting.apply import Stay, apply
 from harvest_core.accounting.totals import job_totals
@@ -67,14 +68,14 @@ def test_an_agent_that_was_killed_goes_on_with_what_it_had_spooled(tmp_path: Pat
     port = free_port()
     tls = make_tls(tmp_path)
     agent = start(running, tmp_path, port)
-    wait_for(lambda: spooled(agent) > 0, "a first sweep in the spool, nobody listens", 60)
+    wait_for(lambda: "problem text=" in agent.said(), "a sweep in the spool, and a word that nobody listens", 120)
     agent.kill()
     agent.show(a=3, b=1)
     agent.start()
 
     receiver = Receiver()
     server, _ = serve(receiver, tls, port=port)
-    wait_for(lambda: len({batch.incarnation for batch in receiver.sweeps()}) == 2, "both incarnations", 60)
+    wait_for(lambda: len({batch.incarnation for batch in receiver.sweeps()}) == 2, "both incarnations")
 
     assert [len(hello.incarnations) for hello in receiver.hellos] == [2]
     assert totals(receiver.batches) == {b"a": 3, b"b": 1}
@@ -126,10 +127,11 @@ def test_a_full_picture_is_another_incarnation_on_another_stream(tmp_path: Path,
     receiver.full_picture = True
     receiver.say(receiver.welcome())
     receiver.full_picture = False
-    wait_for(lambda: len(receiver.hellos) == 2 and len(receiver.sweeps()) >= 4, "another incarnation")
+    wait_for(lambda: len(receiver.hellos) == 2, "another stream")
+    second = receiver.hellos[1].incarnations[-1].id
+    wait_for(lambda: receiver.sweeps()[-1].incarnation == second, "another incarnation")
     agent.stop()
 
-    second = receiver.hellos[1].incarnations[-1].id
     pictures = [batch for batch in receiver.batches if batch.incarnation == second and not batch.last_of_sweep]
     assert pictures[0].order.full
     assert totals(receiver.batches) == {b"a": 1}
@@ -179,7 +181,7 @@ def test_new_tls_files_are_used_without_a_restart(tmp_path: Path, running: list[
     wait_for(lambda: "the new TLS files cannot be used" in agent.said(), "a word about it")
     wait_for(lambda: any("TLS files" in text for text in health_problems(receiver)), "a word upstream")
     agent.issue()
-    wait_for(lambda: receiver.streams == 2, "another stream")
+    wait_for(lambda: receiver.streams >= 2, "another stream")
     seen = len(receiver.sweeps())
     wait_for(lambda: len(receiver.sweeps()) > seen, "sweeps go on")
     agent.stop()
@@ -196,7 +198,7 @@ def test_sighup_looks_at_the_tls_files_now(tmp_path: Path, running: list[AgentPr
 
     agent.issue()
     agent.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: receiver.streams == 2, "another stream, though no sweep is near")
+    wait_for(lambda: receiver.streams >= 2, "another stream, though no sweep is near")
     assert agent.stop() == 0
     server.stop(0).wait(10)
 
@@ -208,11 +210,11 @@ def test_an_aggregator_of_another_ca_is_not_spoken_to(tmp_path: Path, running: l
     server, port = serve(receiver, tmp_path / "other" / "tls")
     make_tls(tmp_path)
     agent = start(running, tmp_path, port)
-    wait_for(lambda: "uplink.trouble" in agent.said(), "trouble")
+    wait_for(lambda: "CERTIFICATE_VERIFY_FAILED" in agent.said(), "the reason")
     agent.stop()
 
     assert receiver.hellos == []
-    assert "CERTIFICATE_VERIFY_FAILED" in agent.said()
+    assert "uplink.trouble" in agent.said()
     assert "PRIVATE KEY" not in agent.said()
     server.stop(0).wait(10)
 
@@ -226,7 +228,7 @@ def test_two_aggregators_get_everything_each_at_its_own_pace(tmp_path: Path, run
     wait_for(lambda: len(here.sweeps()) >= 3, "sweeps at the one that is there")
     there = Receiver(filesystems=("other",))
     late, _ = serve(there, tls, port=late_port)
-    wait_for(lambda: len(there.sweeps()) >= 4, "sweeps at the one that came late", 60)
+    wait_for(lambda: len(there.sweeps()) >= 4, "sweeps at the one that came late")
     agent.stop()
 
     assert [batch.seq for batch in there.sweeps()][:4] == [1, 2, 3, 4]
@@ -263,19 +265,19 @@ def test_systemd_hears_how_it_goes(tmp_path: Path, running: list[AgentProcess]) 
     server, port = serve(receiver, make_tls(tmp_path))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(20)
+        manager.settimeout(LIMIT_SECONDS)
         environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1500000"}
         agent = start(running, tmp_path, port, environment=environment)
-        heard = [manager.recv(4096).decode() for _ in range(4)]
-        wait_for(lambda: len(receiver.sweeps()) >= 2, "sweeps")
+        heard = [""]
+        while not heard[-1].startswith("STATUS=1 targets, 1 jobs; 1 of 1 aggregators"):
+            heard.append(manager.recv(4096).decode())
         agent.process.send_signal(signal.SIGTERM)
         while "STOPPING=1" not in heard:
             heard.append(manager.recv(4096).decode())
-        assert agent.process.wait(20) == 0
+        assert agent.process.wait(LIMIT_SECONDS) == 0
 
-    assert heard[0] == "READY=1"
+    assert heard[1] == "READY=1"
     assert "WATCHDOG=1" in heard
-    assert any(text.startswith("STATUS=1 targets, 1 jobs; 1 of 1 aggregators") for text in heard)
     server.stop(0).wait(10)
 
 
@@ -287,13 +289,13 @@ def test_what_cannot_be_used_is_refused_at_the_start(tmp_path: Path, running: li
     again.folder, again.environment = agent.folder, None
     again.start()
     running.append(again)
-    assert again.process.wait(20) == 2
+    assert again.process.wait(LIMIT_SECONDS) == 2
     assert "another agent uses the spool folder" in agent.said()
     agent.kill()
 
     (agent.tls / "tls.key").chmod(0o644)
     agent.start()
-    assert agent.process.wait(20) == 2
+    assert agent.process.wait(LIMIT_SECONDS) == 2
     assert "others can read the key" in agent.said()
 
 
@@ -311,7 +313,3 @@ def start(
 
 def health_problems(receiver: Receiver) -> list[str]:
     return [problem for batch in receiver.sweeps()[-1:] for problem in batch.end.health.problems]
-
-
-def spooled(agent: AgentProcess) -> int:
-    return sum(file.stat().st_size > 200 for file in (agent.folder / "spool").glob("*.spool"))

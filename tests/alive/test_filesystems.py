@@ -4,15 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from alive.scenes import closed, opened, run, wrong
 from demo.comparison import Difference, differences, told_totals
 from demo.installation import Installation
 from demo.play import MDS, OSS, Play, settings
-
-pytestmark = pytest.mark.timeout(300)
-"""A scene takes as long as it takes; on a machine with much else to do, everything around it does, too."""
 
 
 def test_servers_of_two_file_systems_are_accounted_by_file_system(tmp_path: Path) -> None:

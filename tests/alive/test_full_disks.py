@@ -2,18 +2,12 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from alive.scenes import closed, opened, run, wrong
 from demo.play import CLEANUP_SECONDS, Play, settings
-
-pytestmark = pytest.mark.timeout(300)
-"""A scene takes as long as it takes; on a machine with much else to do, everything around it does, too."""
 
 AS_ROOT = [] if os.geteuid() == 0 else ["sudo", "-n"]
 
@@ -50,14 +44,25 @@ class Filler:
         self._path.unlink()
 
 
+def full(play: Play, fillers: dict[str, Filler], is_over: Callable[[], bool]) -> None:
+    """Let disks under spools be full until something is so; what agents read meanwhile is not kept."""
+    for server, filler in fillers.items():
+        filler.fill()
+        play.live.face.reader_keeps_nothing(server)
+    play.installation.wait_for(is_over, "the disks to have been full for long enough", meanwhile=play.step)
+    for server, filler in fillers.items():
+        filler.free()
+        play.live.face.reader_keeps_again(server)
+
+
 def test_a_full_disk_under_the_spool_for_less_than_an_eviction_interval(tmp_path: Path) -> None:
     """Sweeps that could not be kept are counted, and a full picture follows: no life ended meanwhile."""
     spool = tmp_path / "agents" / "oss2" / "spool"
     with small_disk(spool, 4):
-        filler = Filler(spool)
         play = opened(tmp_path, seconds=12, simulated=settings(event_seconds=0))
+        log = play.installation.agents["oss2"].log
         try:
-            run(play, (4.0, filler.fill), (6.0, filler.free))
+            run(play, (4.0, lambda: full(play, {"oss2": Filler(spool)}, lambda: "sweeps were lost" in log.read_text())))
 
             assert wrong(play) == []
             servers = {server["name"]: server for server in play.installation.get("/api/v1/servers")["servers"]}
@@ -70,19 +75,16 @@ def test_a_full_disk_under_the_spool_for_longer_than_an_eviction_interval(tmp_pa
     """Lives that ended meanwhile have what was kept of them, which is told; all that is shown later is exact."""
     servers = ("oss1", "oss2")
     spools = [tmp_path / "agents" / server / "spool" for server in servers]
-    full, room = 5.0, 5.0 + 3 * CLEANUP_SECONDS
     with small_disk(spools[0], 4), small_disk(spools[1], 4):
-        fillers = [Filler(spool) for spool in spools]
-        simulated = replace(settings(event_seconds=0), linger_seconds=3)  # some of it is never shown to anybody
-        play = opened(tmp_path, seconds=room + 6, simulated=simulated)
+        fillers = {server: Filler(spool) for server, spool in zip(servers, spools, strict=True)}
+        play = opened(tmp_path, seconds=23, simulated=settings(event_seconds=0))
 
-        def lose() -> None:
-            for server in servers:  # what is read while the disk is full is not kept
-                play.live.face.reader_died(server)
+        def full_for_long() -> None:
+            end_seconds = play.live.elapsed_seconds + 3 * CLEANUP_SECONDS
+            full(play, fillers, lambda: play.live.elapsed_seconds >= end_seconds)
 
         try:
-            acts = [(full, filler.fill) for filler in fillers] + [(room, filler.free) for filler in fillers]
-            run(play, *acts, *((full + step / 20, lose) for step in range(round(20 * (room - full)) + 20)))
+            run(play, (5.0, full_for_long))
 
             assert wrong(play) == []
             seconds = {
@@ -116,16 +118,18 @@ def test_a_full_disk_under_the_ledger_keeps_everything_in_the_spools(tmp_path: P
     with small_disk(data, 16):
         filler = Filler(data)
         play = opened(tmp_path, seconds=20)
-        reasons = []
+        here = play.installation
         try:
 
-            def ask() -> None:
-                reasons.append(play.installation.is_ready())
+            def fill() -> None:
+                filler.fill()
+                here.wait_for(
+                    lambda: not here.is_ready(), "/readyz to say that nothing is durable", meanwhile=play.step
+                )
 
-            run(play, (5.0, filler.fill), (11.0, ask), (12.0, filler.free))
+            run(play, (5.0, fill), (12.0, filler.free))
 
-            assert reasons == [False], "/readyz says that nothing is durable"
-            assert play.installation.is_ready()
+            here.wait_for(here.is_ready, "/readyz to say that there is room again", meanwhile=play.step)
             assert wrong(play) == []
         finally:
             closed(play)

@@ -2,13 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from alive.scenes import closed, opened, run, wrong
 from demo.processes import run as command
-
-pytestmark = pytest.mark.timeout(300)
-"""A scene takes as long as it takes; on a machine with much else to do, everything around it does, too."""
 
 
 def test_a_restored_ledger_is_filled_up_again_by_the_agents(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from alive.agents import free_port
-from alive.receiver import wait_for
-from demo.processes import BIN
+from alive.receiver import LIMIT_SECONDS, wait_for
+from demo.processes import BIN, free_port
 from support.records import job_stats, put, record
 
 README = Path(__file__).parents[2] / "README.md"
@@ -33,7 +32,7 @@ def running(command: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
     finally:
         process.terminate()
-        assert process.wait(20) == 0, log.read_text()
+        assert process.wait(LIMIT_SECONDS) == 0, log.read_text()
 
 
 def done(command: str) -> None:
@@ -45,7 +44,7 @@ def answer(question: str) -> Any:  # noqa: ANN401 - whatever the API says
     """Ask what a line with curl asks; it need not be installed."""
     url = re.search(r"http://[^\s']+", question)
     assert url is not None
-    with urllib.request.urlopen(url[0], timeout=10) as told:  # noqa: S310 - our own loopback
+    with urllib.request.urlopen(url[0], timeout=LIMIT_SECONDS) as told:  # noqa: S310 - our own loopback
         return json.load(told)
 
 
@@ -68,7 +67,7 @@ def test_the_readmes_steps_lead_to_a_site_that_knows_its_jobs(tmp_path: Path) ->
     with running(run, tmp_path / "aggregator.log"), running(agent[0], tmp_path / "agent.log"):
         wait_for(lambda: "agents may come" in (tmp_path / "aggregator.log").read_text(), "the aggregator")
         assert answer(ready)["ready"]
-        wait_for(lambda: answer(jobs)["jobs"] != [], "the first sweep")
+        wait_for(lambda: answer(jobs)["jobs"] != [], "the first sweep", 120)
         assert {one["name"]: one["connected"] for one in answer(servers)["servers"]}["oss1"]
         (job,) = answer(jobs)["jobs"]
         assert (job["job"], job["filesystems"]["scratch"]["ost"]["write_bytes"]) == ("4711", 3 << 20)

@@ -41,6 +41,10 @@ class ClientSweep(Sweep):
     seen: dict[bytes, Seen]
     """By NID: whose files were read in this pass."""
     told_ns: int
+    segment: int
+    """Of the spool; it names all that it uses."""
+    is_baseless: bool = False
+    """What was told before it, and is not repeated, is lost."""
 
 
 class SimTarget:
@@ -77,8 +81,13 @@ class SimTarget:
         self._some = {}
         return number
 
-    def exports(self) -> Iterator[tuple[str, str]]:
+    def is_gone(self, path: str) -> bool:
+        """Tell whether a file is not there any more."""
+        return path not in self._agent.files()
+
+    def exports(self, *, or_fail: bool) -> Iterator[tuple[str, str]]:
         """Yield (NID, folder) of each client."""
+        assert or_fail
         folder = self._path("exports", "exports")
         depth = folder.count("/") + 2
         found = [path for path in self._agent.files() if path.startswith(folder) and path.endswith("/stats")]
@@ -105,7 +114,8 @@ class SimTarget:
         life = self._agent.life_of(self.name, nid)
         seen = Seen(life=life.number, start=nanoseconds(parse_stats(text).start_time), read_ns=self._agent.now_ns)
         text = self._agent.spoilt(self.name, text, life, seen)
-        seen.shown = [shown for _, shown in reader.delivered]
+        values = tuple((index, counter.samples, counter.total) for index, counter in life.counters.items())
+        seen.shown = [Shown(self._agent.now_ns, life.revision, values)]
         self._some[nid] = seen
         return text
 
@@ -118,17 +128,24 @@ class ClientAgent(SimAgent):
         self._next_ns = 0
         self.between: Callable[[str], None] = lambda _: None
         self.bad: set[str] = set()
+        self._segment = 0
+        self.untold: list[str] = []
+        """Targets of whose clients nothing was told for longer than their period, though nothing kept it from that."""
         super().__init__(site, server, rng, part_records)
 
     @override
     def restart(self) -> None:
         super().restart()
+        self._segment += 1
         self.passes: dict[str, SimTarget] = {}
+        self._told_ns: dict[tuple[object, ...], int] = {}
+        """By target, mount and clock: when its clients were last told."""
         self._rounds = ClientRounds(lambda: self._site.now_ns / 10**9)
         self.want(is_wanted=True)
 
     def want(self, *, is_wanted: bool) -> None:
         """Be told whether anybody wants to know about clients."""
+        self._is_wanted = is_wanted
         self._rounds.want({"fs": self._interval_seconds} if is_wanted else {})
 
     @property
@@ -152,7 +169,7 @@ class ClientAgent(SimAgent):
     def due_ns(self) -> int:
         """Return the true time when it next does anything: a sweep, or some files before it."""
         sweep_ns = super().due_ns()
-        return min(sweep_ns, self._next_ns) if self._next_ns > self._site.now_ns else sweep_ns
+        return min(sweep_ns, self._next_ns) if self._next_ns else sweep_ns
 
     def act(self, between: Callable[[str], None], *, bad: set[str], is_running: bool) -> None:
         """Do what is due now."""
@@ -164,6 +181,8 @@ class ClientAgent(SimAgent):
             self._tell()
         if is_running:
             self._rounds.read()
+        else:
+            self._told_ns = {}
         waits = is_running and self._rounds.wait_seconds is not None
         self._next_ns = self._site.now_ns + _STEP_NS if waits else 0
 
@@ -172,17 +191,32 @@ class ClientAgent(SimAgent):
         differences.PART_RECORDS = self._part_records
         if self._rng.random() < 0.2:  # a segment of the spool is full
             self._rounds.begin_segment()
+            self._segment += 1
         mounted = {}
         for name in self._site.targets_on(self.server.name):
             target = SimTarget(self, name)
             mount = Mount(server=self.server.name, boot_id=self.server.boot_id, instance=target.instance)
             mounted[target.source, name] = (cast("TargetFiles", target), mount)
         parts: list[Facts] = []
+        told = set()
         for facts in self._rounds.sweep(self._about(), mounted):
             parts.append(facts)
             if facts.is_last_part:
                 self.spool.append(self._told(parts))
+                told.add(facts.target)
                 parts = []
+        self._check_period(told)
+
+    def _check_period(self, told: set[str]) -> None:
+        """Note whose clients should have been in this sweep, if its mount and clock are those of the last time."""
+        before, self._told_ns = self._told_ns, {}
+        for target in self._site.targets_on(self.server.name) if self._is_wanted else ():
+            key = (target, id(self._site.mounted(target)), self.server.clock.wall_offset_ns)
+            due_ns = before.get(key, self._site.now_ns) + self._interval_seconds * 10**9
+            if self._site.now_ns > due_ns or (self._site.now_ns == due_ns and target not in told):
+                self.untold.append(f"{target} was due at {due_ns}, and not told at {self._site.now_ns}")
+            if target in told or key in before:
+                self._told_ns[key] = self._site.now_ns if target in told else before[key]
 
     def _about(self) -> Facts:
         return Facts(
@@ -215,7 +249,17 @@ class ClientAgent(SimAgent):
             details={},
             seen=seen,
             told_ns=self._site.now_ns,
+            segment=self._segment,
         )
+
+    def lose_segments(self) -> int:
+        """Keep only the latest segment of all that was sent, or waits for it; return how many sweeps that are."""
+        sweeps = cast("list[ClientSweep]", [*self.sent, *self.spool])
+        latest = [sweep for sweep in sweeps if sweep.segment == sweeps[-1].segment]
+        for sweep in latest:
+            sweep.is_baseless = True
+        self.spool, self.sent = list(latest), []
+        return len(latest)
 
     def spoilt(self, target: str, text: bytes, life: Life, seen: Seen) -> bytes:
         """Damage a line, if that is due here: it is not shown then, or its sum is not."""
@@ -254,7 +298,12 @@ class ClientLedger(Ledger):
         done = Applied(key, facts, target.apply(facts))
         if done.work.mount is not None:
             assert isinstance(sweep, ClientSweep)
-            self.clients.note_pass(done, target.stays[facts.mount.boot_id], sweep.seen)
+            stay = target.stays[facts.mount.boot_id]
+            if sweep.is_baseless:  # it shows only those that moved
+                state = stay.mounts[-1][1]
+                moved = {state.jobs[row] for row in state.rows_of(facts.incarnation, facts.moved.slot)}
+                sweep.seen = {nid: seen for nid, seen in sweep.seen.items() if nid in moved}
+            self.clients.note_pass(done, stay, sweep.seen, is_baseless=sweep.is_baseless)
         return done
 
 
@@ -264,7 +313,6 @@ def show(sweep: ClientSweep, lives: list[Life]) -> None:
         life = lives[seen.life]
         for shown in seen.shown:
             life.show(_without(shown, seen.hidden, life.shown[-1] if life.shown else None))
-        seen.shown = []
 
 
 def _without(shown: Shown, hidden: tuple[int, bool, bool] | None, before: Shown | None) -> Shown:

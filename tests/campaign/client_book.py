@@ -26,7 +26,7 @@ class Seen:
     read_ns: int
     """The true time."""
     shown: list[Shown] = field(default_factory=list)
-    """What was new in it, and does not count as shown yet."""
+    """What was in it; it counts as shown when an aggregator has it."""
     hidden: tuple[int, bool, bool] | None = None
     """The operation of which the samples, the sum, or both could not be read."""
     uuids: tuple[bytes, ...] | None = None
@@ -57,6 +57,8 @@ class _Pages:
     passed: int = 0
     sign: int = 0
     """The last pass that betrayed a clear."""
+    unmounted: int = 0
+    """The last pass before which the target was seen unmounted."""
     untraced: int = 0
     """The last pass in which somebody's clear left no trace."""
 
@@ -71,12 +73,13 @@ class ClientBook(Book):
     marks: list[str] = field(default_factory=list)
     """Clients that were told to be live, or servers, and were not, or the other way round."""
 
-    def note_pass(self, done: "Applied", stay: Stay, seen: dict[bytes, Seen]) -> None:
+    def note_pass(self, done: "Applied", stay: Stay, seen: dict[bytes, Seen], *, is_baseless: bool) -> None:
         """Write down the flags of one pass, and whose values it brought.
 
         A clear left no trace of a client if all that was shown is possible without one: in no pass from the one
         that read this client's file before the clear to the one that read it afterwards did any client's number
         fall, or a line or directory go or come back; nor this client's own, just before a second clear.
+        A pass without a base need not say who is live.
         """
         self.applied += 1
         place = (done.key, len(stay.mounts) - 1)
@@ -91,6 +94,7 @@ class ClientBook(Book):
         rows = {state.rows[nid, one.start, 0]: one for nid, one in seen.items()}
         if done.facts.directory_gone:  # before the first file of this pass was read
             pages.sign = pages.passed - 1
+            pages.unmounted = pages.passed
         if self._betrayed(pages, state, rows):
             self.late_traces += pages.untraced == pages.passed - 1 > 0
             pages.sign = pages.passed
@@ -101,7 +105,7 @@ class ClientBook(Book):
             self._note_row(kind, pages, state, row, one.life, is_known=row in known)
             pages.rows[row].has_ended = row in ended
         pages.present = set(state.order.tolist()) | (set() if done.facts.complete else pages.present | rows.keys())
-        for nid, one in seen.items():
+        for nid, one in seen.items() if not is_baseless else ():
             self._check_marks(state, nid, one)
 
     def _betrayed(self, pages: _Pages, state: MountState, rows: dict[int, Seen]) -> bool:
@@ -121,7 +125,9 @@ class ClientBook(Book):
         lost = np.minimum(before.value, value[: len(before.value)])
         if before.behind not in {before.life, life}:  # it came to the same value several times: nobody can see that
             self._lose(amounts_of(kind, state, row, before.value))
-        if not is_known and np.array_equal(before.value, value[: len(before.value)]) and not value[len(lost) :].any():
+        is_equal = np.array_equal(before.value, value[: len(before.value)]) and not value[len(lost) :].any()
+        was_away = before.passed < pages.unmounted or row not in pages.present
+        if not is_known and is_equal and not was_away:
             pages.rows[row] = _Row(before.life, life, value, pages.passed)
             return
         is_untraced = pages.sign < before.passed + before.has_ended

@@ -102,6 +102,11 @@ class ClientHistory(History):
     def _new_world(self, plan: Plan) -> ClientWorld:
         return ClientWorld(plan)
 
+    @property
+    def _lost_segments(self) -> bool:
+        """Whether what was done in passes that are lost may be in a rate: as of the pass that tells of it first."""
+        return any(event == "older segments gone" for event, _ in self.world.events)
+
     @override
     def _place(self, target: str) -> Place:
         return place_of_jobs(target)._replace(of_clients=True)
@@ -124,8 +129,8 @@ class ClientHistory(History):
     def _accept(self, sweep: Sweep) -> None:
         self._recover()
         assert isinstance(sweep, ClientSweep)
-        show(sweep, self.world.site.truth.lives)
         work = self.world.ledger.accept(sweep).work
+        show(sweep, self.world.site.truth.lives)
         self.sweeps.report(self._place(sweep.target), work)
         is_open = not sweep.was_accepted and work.tick_seconds > self.closed_tick  # else it was replayed, or late
         self.client_windows.note(sweep, work, is_open=is_open)
@@ -149,8 +154,8 @@ class ClientHistory(History):
             flagged=len(book.flags),
             decisions=book.decisions,
             events=self.world.events,
-            rates=self.client_windows.wrong(self.published, self.world.site.truth),
+            rates=[] if self._lost_segments else self.client_windows.wrong(self.published, self.world.site.truth),
             published=self._wrongly_published(),
-            untold=[],
+            untold=[late for agent in self.world.agents.values() for late in cast("ClientAgent", agent).untold],
             details=book.marks,
         )

@@ -3,19 +3,19 @@
 import random
 from dataclasses import dataclass
 
+from campaign import client_scenes
 from campaign.plan import MDT_OPS, PERIOD, SECOND_OST, SERVERS, TARGETS, VERSIONS, Plan, Step
 
 NO_START = ("2.4.3", "2.5.3", "2.7.0", "2.10.8", "2.12.9", "2.14.0", "2.15.0")
 """Servers that do not say when a client's counters began; 2.15.0 says that it was at 0."""
 CLIENT_VERSIONS = tuple(version for version in VERSIONS if " " not in version)
-_COUNTING_CONNECTS = ("2.4.3", "2.5.3", "2.7.0", "2.10.8")
 LUSTRE_EVENTS = (
     *("exports cleared", "zeroed", "forgotten", "client leaves", "client returns", "remount", "remount in pass"),
     *("failover", "failback", "reboot", "crash", "clock forward", "clock back", "bad line"),
 )
 HARVEST_EVENTS = (
     *("agent restart", "agent stop", "state lost", "network cut", "duplicate", "reordered", "switched off"),
-    *("aggregator restart", "aggregator restored", "segments gone", "spool full"),
+    *("aggregator restart", "aggregator restored", "segments gone", "older segments gone", "spool full"),
 )
 CLIENT_EVENTS = (*LUSTRE_EVENTS, *HARVEST_EVENTS)
 RARE = ("remount in pass", "failback", "duplicate", "duplicate", "duplicate", "spool full", "spool full", "reordered")
@@ -31,6 +31,10 @@ RESETS = frozenset({"exports cleared", "zeroed", "forgotten"})
 REMOUNTS = frozenset({"remount", "remount in pass", "failover", "failback"})
 """Before 2.5.3, where nothing tells two mounts on one boot of a server apart, these are as good as a clear."""
 CALM_EVENTS = tuple(event for event in CLIENT_EVENTS if event not in RESETS | REMOUNTS)
+_KINDS = {"wild": 26, "calm": 5, "spoilt": 5, "cleared": 5, "full": 7}
+"""Kinds of histories, and how many there are in seventy."""
+_SCENES = {"midway": 7, "lonely": 4, "under way": 8, "away": 3}
+"""Likewise, of servers that do not say when counters began; of others there are so many more wild ones."""
 OST_OPS = ("write", "write", "read", "punch", "setattr", "statfs", "ping")
 
 
@@ -46,18 +50,15 @@ def make_client_plan(seed: int) -> ClientPlan:
     """Return the history of a seed: every version meets every event in turn."""
     rng = random.Random(f"clients {seed}")
     version = CLIENT_VERSIONS[seed % len(CLIENT_VERSIONS)]
-    kinds = {"wild": 80, "calm": 15, "spoilt": 14, "cleared": 16, "midway": 24, "lonely": 14, "full": 18}
-    [kind] = rng.choices(list(kinds), list(kinds.values()))
-    if kind in {"lonely", "midway"} and version not in NO_START:
-        kind = "wild"
-    other = version if kind in {"lonely", "full"} or rng.random() < 0.7 else rng.choice(CLIENT_VERSIONS)
+    kind, turn = _kind(version, seed // len(CLIENT_VERSIONS))
+    is_alike = kind in {"lonely", "full", "under way", "away"}
+    other = version if is_alike or rng.random() < 0.7 else rng.choice(CLIENT_VERSIONS)
     ticks = rng.randrange(14, 25)
     nids = [b"10.0.2.%d@tcp" % number for number in range(1, rng.randrange(2, 7))]
     targets = (*TARGETS, SECOND_OST) if rng.random() < 0.15 else TARGETS
     steps = [step for nid in nids for step in _life_of(nid, rng, ticks, targets)]
     scheduled: list[str] = []
     if kind == "wild":
-        turn = seed // len(CLIENT_VERSIONS)
         scheduled = [CLIENT_EVENTS[(turn * 8 + n) % len(CLIENT_EVENTS)] for n in range(8)]
         scheduled += rng.choices(RARE, k=2)
         if {version, other} & set(NO_START):  # what a bad line hid may have begun again: of that nobody keeps account
@@ -70,10 +71,15 @@ def make_client_plan(seed: int) -> ClientPlan:
         scheduled = ["spool full"] * 2
         steps += [step for nid in nids for tick in range(3, ticks) for step in _burst(tick, 5.0, TARGETS[0], nid, rng)]
     steps += [step for what in scheduled for step in _event(what, rng, ticks, nids, targets)]
+    interval_seconds = PERIOD if kind in {"lonely", "full"} else rng.choice((1, 2, 2, 3)) * PERIOD
     if kind == "midway":
-        steps = _cleared_midway(rng, ticks)
+        steps = client_scenes.cleared_midway(rng, ticks)
     if kind == "lonely":
-        steps = _cleared_without_a_trace(version, nids, rng)
+        steps = client_scenes.cleared_without_a_trace(version, nids, rng)
+    if kind == "under way":
+        steps = client_scenes.cleared_under_way(version, interval_seconds, rng, ticks)
+    if kind == "away":
+        steps = client_scenes.away_and_back(nids, rng)
     return ClientPlan(
         seed=seed,
         versions=(version, other),
@@ -83,10 +89,17 @@ def make_client_plan(seed: int) -> ClientPlan:
         part_records=rng.choice((1, 2, 8192, 8192, 8192)),
         calm=_is_calm({step.what for step in steps}, {version, other}),
         steps=tuple(sorted(steps)),
-        interval_seconds=PERIOD
-        if kind in {"lonely", "full"}
-        else rng.choice((PERIOD, 2 * PERIOD, 2 * PERIOD, 3 * PERIOD)),
+        interval_seconds=interval_seconds,
     )
+
+
+def _kind(version: str, turn: int) -> tuple[str, int]:
+    """Return the kind of a history, and how many of it this version had before: it meets all, in its own order."""
+    kinds = _KINDS | (_SCENES if version in NO_START else {"wild": _KINDS["wild"] + sum(_SCENES.values())})
+    cards = random.Random(version).sample(list(kinds), counts=kinds.values(), k=sum(kinds.values()))
+    rounds, place = divmod(turn, len(cards))
+    kind = cards[place]
+    return kind, rounds * kinds[kind] + cards[:place].count(kind)
 
 
 def _is_calm(happenings: set[str], versions: set[str]) -> bool:
@@ -121,6 +134,11 @@ def _event(  # noqa: PLR0911 - one for each kind of event
         return [step, back, *_burst(later, 19.6, back.target, back.job, rng)]
     if what == "switched off":  # and on again
         return [step, step._replace(tick=min(tick + rng.randrange(1, 4), ticks), after=19.0, what="switched on")]
+    if what == "older segments gone":  # those told who was there; of one that went away the latest may tell
+        first = max(tick - rng.randrange(5, 10), 1)
+        restarts = [step._replace(tick=first, after=0.2, what="agent restart", op=server) for server in SERVERS]
+        backup, left = step._replace(tick=first, after=0.1, what="backup"), step._replace(tick=max(tick - 2, first))
+        return [backup, *restarts, left._replace(what="client leaves"), step]
     if what in _BEFORE:
         before, most = _BEFORE[what]
         return [step._replace(tick=max(tick - rng.randrange(1, most), 1), after=0.1, what=before), step]
@@ -136,54 +154,6 @@ def _burst(tick: int, after: float, target: str, nid: bytes, rng: random.Random)
     ops = sorted(set(OST_OPS)) if "OST" in target else MDT_OPS
     times = rng.choice((1, 90))
     return [Step(tick, round(after, 3), "io", target, nid, op, 1 << 20, times) for op in ops if rng.random() < 0.9]
-
-
-def _cleared_without_a_trace(version: str, nids: list[bytes], rng: random.Random) -> list[Step]:
-    """Return clients who are all back, higher than before, within one pass of a clear.
-
-    Old OSTs count who connects: the line of servers that do nothing else is gone then.
-    """
-    target = TARGETS[1] if version in _COUNTING_CONNECTS else rng.choice(TARGETS)
-    op = "write" if "OST" in target else rng.choice(MDT_OPS)
-    tick = rng.randrange(3, 7)
-    size = rng.randrange(1, 1 << 20)
-    every = [Step(1, 0.5, "connect", target, nid) for nid in nids]
-    for nid in nids:
-        every += [
-            Step(tick, 1.0, "io", target, nid, op, size),
-            # passes begin at the tick and are over after 16 seconds
-            Step(tick + 1, 18.2, "io", target, nid, op, size, rng.randrange(1, 9)),
-            *(Step(tick + later, 7.0, "io", target, nid, op, size) for later in range(2, rng.randrange(3, 9))),
-        ]
-    return [*every, Step(tick + 1, 18.0, "exports cleared", target, nids[0], "s0")]
-
-
-def _cleared_midway(rng: random.Random, ticks: int) -> list[Step]:
-    """Return clears in the midst of passes: some clients fall, others do more than before, at once or a while later."""
-    target = rng.choice(TARGETS)
-    server = SERVERS[TARGETS.index(target)]
-    op = "write" if "OST" in target else "open"
-    nids = [b"10.0.2.%d@tcp" % number for number in range(1, rng.randrange(4, 9))]
-    steps = [Step(1, 0.5, "connect", target, nid) for nid in nids]
-    steps += [Step(2, 1.0, "io", target, nid, op, 1000, 3) for nid in nids]
-    for tick in range(5, ticks, 7):
-        at = tick * PERIOD + rng.uniform(0, 2.5 * PERIOD)
-        steps.append(_at(at, rng.choice(("exports cleared", "exports cleared", "zeroed")), target, rng.choice(nids)))
-        for nid in nids:
-            after = at + rng.choice((0.1, 15, 30, 60, 100))
-            times = rng.choice((0, 0, 1, tick * 4))
-            steps += [_at(after + later, "io", target, nid, op, 1000, times) for later in (0, 25, 50) if times]
-    if rng.random() < 0.5:
-        tick = rng.randrange(8, ticks)
-        cuts = [Step(max(tick - back, 1), 0.002, "network cut", target, nids[0], server) for back in (9, 6, 3)]
-        steps += [*cuts, Step(tick, 3.0, "spool full", target, nids[0], server)]
-    return [step for step in steps if step.tick <= ticks]
-
-
-def _at(seconds: float, what: str, target: str, nid: bytes, op: str = "", amount: int = 0, times: int = 1) -> Step:
-    return Step(
-        int(seconds // PERIOD) + 1, max(round(seconds % PERIOD, 3), 0.001), what, target, nid, op, amount, times
-    )
 
 
 def _life_of(nid: bytes, rng: random.Random, ticks: int, targets: tuple[str, ...]) -> list[Step]:

@@ -52,6 +52,7 @@ class ClientWorld(World):
             "reordered": self._reorder,
             "switched off": self._switch_off,
             "switched on": self._switch_on,
+            "older segments gone": self._older_segments_gone,
         }
 
     @override
@@ -146,6 +147,17 @@ class ClientWorld(World):
     def _switch_on(self, step: Step) -> bool:
         cast("ClientAgent", self.agents[step.op]).want(is_wanted=True)
         return True
+
+    def _older_segments_gone(self, step: Step) -> bool:
+        """Restore an aggregator whose agents have their latest segment only: it takes that, and a full picture."""
+        del step
+        self.ledger.restore()
+        self.ledger.forget_what_was_shown()
+        kept = 0
+        for agent in self.agents.values():
+            kept += cast("ClientAgent", agent).lose_segments()
+            agent.restart()
+        return kept > 0
 
     def _reorder(self, step: Step) -> bool:
         del step

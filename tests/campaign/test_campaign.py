@@ -3,7 +3,7 @@ import pytest
 from campaign.runner import CLIENTS, JOBS, Kind, run
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", [JOBS, CLIENTS], ids=["jobs", "clients"])
 def test_totals_equal_the_truth_in_every_history(kind: Kind) -> None:
     """With a start they equal what was shown, to the byte; without one, up to what was flagged and decided wrongly."""

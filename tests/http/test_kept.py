@@ -49,12 +49,12 @@ class House:
         """Deliver a second after the tick and return the job 7 of that sweep."""
         tick = delivery.batches[-1][1].tick_seconds
         self.now = tick + 1.0
-        self.keeper.accept(delivery).result(timeout=20)
+        self.keeper.accept(delivery).result(timeout=60)
         return self.asked("jobs/-/7", tick=tick)
 
     def asked(self, path: str, *, tick: int) -> Any:  # noqa: ANN401 - JSON
         """Ask when the sweep is closed."""
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while self.keeper.published.tick_seconds != tick:
             assert time.monotonic() < until, self.keeper.published.tick_seconds
             time.sleep(0.02)

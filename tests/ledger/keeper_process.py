@@ -18,7 +18,7 @@ from harvest_aggregator.ledger import Ledger
 from harvest_core.accounting.totals import job_totals
 from harvest_site.loading import load
 
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 60
 _FOLD_READS = 3
 
 Sent = tuple[str, bytes, int, list[bytes]]

@@ -19,7 +19,7 @@ from harvest_core.accounting.wire import WireError
 from harvest_site.loading import load
 from support.deliveries import INTERVAL, SITE, START, Writer
 
-LIMIT_SECONDS = 10
+LIMIT_SECONDS = 60
 MIB = 1 << 20
 
 

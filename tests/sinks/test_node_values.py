@@ -71,6 +71,8 @@ class Line:
         wait_for(
             lambda: all(health.accepted == self.passed for health in self.sinks.healths()), "both sinks to be done"
         )
+        for gmond in self.gmonds.values():
+            gmond.catch_up()
         return {name: value for gmond in self.gmonds.values() for name, value in gmond.values().items()}
 
     def counted(self) -> dict[str, list[str]]:
@@ -126,6 +128,17 @@ def test_counters_that_fall_are_corrected_at_once(line: Line, event: str) -> Non
     line.work_everywhere(megabytes=20)
 
     assert line.rates() == line.counted()
+
+
+def test_what_nobody_can_know_of_clients_is_counted_where_the_server_does_not_say_when_they_began(line: Line) -> None:
+    line.work_everywhere(megabytes=90)
+    line.told()
+    for ost in OSTS:
+        line.clients.site.mounted(ost).exports.stats[next(iter(NIDS))].zero()
+    line.work_everywhere(megabytes=20)
+    line.told()
+
+    assert line.clients.in_doubt() == {"fs-OST0000": 2, "fs-OST0001": 0, "fs-MDT0000": 0}
 
 
 def test_a_target_that_was_remounted_holds_back_only_what_it_touches(line: Line) -> None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from demo.processes import free_port
+from harvest_aggregator.sinks import gmetric
 from support.processes import LIMIT_SECONDS, wait_for
 
 _GMOND = """
@@ -22,18 +24,8 @@ cluster {{ name = "{name}" }}
 udp_recv_channel {{ port = {port} bind = {bind} family = {family} }}
 tcp_accept_channel {{ port = {port} bind = 127.0.0.1 }}
 """
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody has, of TCP and UDP alike."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as one, socket.socket(type=socket.SOCK_DGRAM) as other:
-            port: int = one.getsockname()[1]
-            try:
-                other.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+_MARK = "mark"
+"""A host that only tells how far gmond has come."""
 
 
 def read_xml(port: int) -> ET.Element:
@@ -77,6 +69,7 @@ class Gmond(_Process):
     name: str
     bind: str = "127.0.0.1"
     port: int = field(default_factory=free_port)
+    marks: int = 0
 
     @property
     def address(self) -> str:
@@ -89,15 +82,32 @@ class Gmond(_Process):
         (self.folder / "gmond.conf").write_text(text)
         self._launch("gmond", "-c", str(self.folder / "gmond.conf"), "-f", port=self.port)
 
+    def catch_up(self) -> None:
+        """Wait until it has taken in all that was sent so far: another thread than the one that listens answers."""
+        self.marks += 1
+        host, mark = gmetric.spoofed("127.0.0.1", _MARK), str(self.marks)
+        with socket.socket(socket.AF_INET6 if ":" in self.bind else socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.connect((self.bind, self.port))
+
+            def is_marked() -> bool:
+                sender.send(gmetric.metadata(host, _MARK, "", dmax_seconds=0))
+                sender.send(gmetric.value(host, _MARK, mark))
+                return read_xml(self.port).find(f".//METRIC[@NAME='{_MARK}'][@VAL='{mark}']") is not None
+
+            wait_for(is_marked, "gmond to catch up")
+
+    def _hosts(self) -> list[ET.Element]:
+        return [host for host in read_xml(self.port).iter("HOST") if host.attrib["NAME"] != _MARK]
+
     def hosts(self) -> list[tuple[str, str]]:
         """Return name and address of every host."""
-        return sorted((host.attrib["NAME"], host.attrib["IP"]) for host in read_xml(self.port).iter("HOST"))
+        return sorted((host.attrib["NAME"], host.attrib["IP"]) for host in self._hosts())
 
     def metrics(self) -> dict[str, dict[str, dict[str, str]]]:
         """Return every metric's attributes, by host and name."""
         return {
             host.attrib["NAME"]: {metric.attrib["NAME"]: dict(metric.attrib) for metric in host.iter("METRIC")}
-            for host in read_xml(self.port).iter("HOST")
+            for host in self._hosts()
         }
 
     def values(self) -> dict[str, dict[str, str]]:
@@ -108,7 +118,12 @@ class Gmond(_Process):
 
     def started(self) -> dict[str, str]:
         """Return when every host's gmond began, as it seems."""
-        return {host.attrib["NAME"]: host.attrib["GMOND_STARTED"] for host in read_xml(self.port).iter("HOST")}
+        return {host.attrib["NAME"]: host.attrib["GMOND_STARTED"] for host in self._hosts()}
+
+    def waited_seconds(self) -> float:
+        """Return for how long it could have run, and others had the processors."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[1]) for thread in threads) / 1e9
 
     def lost_packets(self) -> int:
         """Return how many the system threw away because its socket was full."""

@@ -62,7 +62,6 @@ class MemoryKeeper:
     waiting: list[Future[None]] = field(default_factory=list)
     hold: bool = False
     """Whether deliveries wait."""
-    trouble: Exception | None = None
 
     def resume(self, agent: str, incarnations: Sequence[bytes]) -> Future[dict[bytes, int]]:
         done: Future[dict[bytes, int]] = Future()
@@ -71,9 +70,6 @@ class MemoryKeeper:
 
     def accept(self, delivery: Delivery) -> Future[None]:
         done: Future[None] = Future()
-        if self.trouble is not None:
-            done.set_exception(self.trouble)
-            return done
         self.deliveries.append(delivery)
         self.durable[delivery.agent, delivery.incarnation] = delivery.seq
         if self.hold:
@@ -171,7 +167,7 @@ def served(scenario: Callable[[Aggregator], Awaitable[None]]) -> Callable[[Path]
 
     def test(tmp_path: Path) -> None:
         async def whole() -> None:
-            async with asyncio.timeout(60), aggregator(tmp_path) as here:
+            async with asyncio.timeout(120), aggregator(tmp_path) as here:
                 await scenario(here)
 
         asyncio.run(whole())

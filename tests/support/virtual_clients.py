@@ -107,6 +107,10 @@ class VirtualClients:
             done[row.life.key.decode()] = (old[0], old[1], old[2], old[3])
         return done
 
+    def in_doubt(self) -> dict[str, int]:
+        """Return of each target how often nobody could know whether a client's counters began again."""
+        return {one.target: one.clients.ambiguous_resets for one in self._accounts.statuses(EPOCH_SECONDS)}
+
     def close(self) -> None:
         """Stop watching."""
         self.face.close()

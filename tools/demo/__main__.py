@@ -20,6 +20,16 @@ _FIRST_SHOWN_SECONDS = 2.0
 _REFRESH_SECONDS = 1.0
 _PLAIN_REFRESH_SECONDS = 10.0
 _KILL_SPAN_SECONDS = 60.0
+_WHOLE_SECONDS = 30.0
+"""A demo that is to last so long goes on until everything has happened: what befalls Lustre waits for agents, and on a
+machine with much else to do they are slow."""
+_LONGER_MOST = 4
+"""So many times as long as it was asked for."""
+_RETURNS = tuple(f"record came back from zero, first seen {how}" for how in ("lower", "equal", "higher"))
+_EVENTS = (
+    *("agent killed", "aggregator killed", "clear", "clear of one job", "clock step", "evicted"),
+    *("failover", "failback", "reboot", "remount", *_RETURNS),
+)
 
 
 def main() -> int:
@@ -31,7 +41,7 @@ def main() -> int:
     seconds = options.seconds or _ALWAYS
     try:
         simulated = settings(seed=options.seed)
-        play = Play(installed(folder, simulated), simulated, for_seconds=seconds)
+        play = Play(installed(folder, simulated), simulated, for_seconds=_LONGER_MOST * seconds)
         try:
             play.start()
             _show(play, console, seconds)
@@ -52,7 +62,13 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
-    parser.add_argument("--for", type=float, dest="seconds", metavar="SECONDS", help="end after so long, and compare")
+    parser.add_argument(
+        "--for",
+        type=float,
+        dest="seconds",
+        metavar="SECONDS",
+        help="end after so long, or later if something that is to be shown has not happened yet, and compare",
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="equal seeds do equal things")
     return parser.parse_args()
 
@@ -63,13 +79,17 @@ def _show(play: Play, console: Console, seconds: float) -> None:
     kills = iter([(round_ + part) * span for round_ in range(10_000) for part in (0.4, 0.7)])
     victims = cycle((*play.installation.agents, "aggregator")[::-1])
     kill_at, show_at = next(kills), _FIRST_SHOWN_SECONDS
+    is_ending = False
     refresh = _REFRESH_SECONDS if console.is_terminal else _PLAIN_REFRESH_SECONDS
     with LiveTable(console=console, auto_refresh=False, transient=False) as shown:
         try:
             while not play.live.is_over:
                 play.step()
                 elapsed = play.live.elapsed_seconds
-                if kill_at <= elapsed < seconds:
+                is_ending = is_ending or (elapsed >= seconds and _is_whole(play, seconds))
+                if is_ending:
+                    play.live.stop()
+                elif kill_at <= elapsed:
                     kill_at = next(kills)
                     play.kill(next(victims))
                 if elapsed >= show_at:
@@ -77,6 +97,12 @@ def _show(play: Play, console: Console, seconds: float) -> None:
                     _refresh(play, console, shown)
         except KeyboardInterrupt:
             play.live.stop()
+
+
+def _is_whole(play: Play, seconds: float) -> bool:
+    """Tell whether all has happened that a demo of so many seconds is to show."""
+    happened = _happened(play)
+    return seconds < _WHOLE_SECONDS or all(happened.get(event) for event in _EVENTS)
 
 
 def _refresh(play: Play, console: Console, shown: LiveTable) -> None:
@@ -114,13 +140,12 @@ def _compare(play: Play, console: Console) -> int:
 
 
 def _happened(play: Play) -> dict[str, int]:
-    returns = {"lower": 0, "equal": 0, "higher": 0}
+    returns = dict.fromkeys(_RETURNS, 0)
     for before, after in play.live.site.truth.successions():
         if before.shown and after.shown:
             old, new = (sum(samples for _, samples, _ in shown.values) for shown in (before.shown[-1], after.shown[0]))
-            returns["lower" if new < old else "equal" if new == old else "higher"] += 1
-    came_back = {f"record came back from zero, first seen {how}": count for how, count in returns.items()}
-    return {**play.live.site.truth.events, **play.events, **came_back}
+            returns[_RETURNS[(new >= old) + (new > old)]] += 1
+    return {**play.live.site.truth.events, **play.events, **returns}
 
 
 def _told(difference: Difference) -> str:

@@ -16,7 +16,7 @@ from harvest_pki.folders import CaFolder
 from harvest_pki.keys import new_key, new_serial
 
 SITE = "demo"
-_READY_SECONDS = 60
+_READY_SECONDS = 120
 Filesystems = Mapping[str, tuple[str, Iterable[str]]]
 """Their names, each with its fsname and its servers."""
 
@@ -76,7 +76,9 @@ class Installation:
             "metadata": {"name": SITE},
             "spec": spec,
         }
-        self.site_file.write_text(json.dumps(site))  # JSON is YAML, too
+        draft = self.folder / "site.draft"
+        draft.write_text(json.dumps(site))  # JSON is YAML, too
+        draft.replace(self.site_file)  # an aggregator that looks now must not find half of it
 
     def run_options(self) -> list[str]:
         """Return what the aggregator is told."""

@@ -31,7 +31,7 @@ def settings(*, event_seconds: float = 1.0, seed: int = 1, fsnames: tuple[str, .
         provable=True,
         cleanup_seconds=CLEANUP_SECONDS,
         event_seconds=event_seconds,
-        linger_seconds=60,
+        linger_seconds=180,
         seed=seed,
     )
 
@@ -64,15 +64,18 @@ class Play:
         """What befell Harvest; what befell Lustre is the simulator's to tell."""
         self._boots = {name: server.boot_id for name, server in self.live.site.servers.items()}
         self._back_at: dict[str, float] = {}
+        self._longest_step_seconds = 0.0
 
     def start(self) -> None:
         """Start Harvest on the idle site, and wait until every server was read."""
         self.installation.start()
-        self._wait_for_sweep(int(time.time()))
+        self._wait_for_sweep(int(time.time()), meanwhile=self.live.face.poll)
 
     def step(self) -> None:
         """Let a moment pass."""
+        began = time.monotonic()
         self.live.step()
+        self._longest_step_seconds = max(time.monotonic() - began, self._longest_step_seconds)
         for name, server in self.live.site.servers.items():
             if server.boot_id != self._boots[name]:
                 self._boots[name] = server.boot_id
@@ -98,6 +101,7 @@ class Play:
         self.kill(name, for_seconds=0)
         shutil.rmtree(self.installation.spool(name))
         since_seconds = self.live.elapsed_seconds - (time.time() - acknowledged_tick)
+        since_seconds -= self._longest_step_seconds  # so much later than it says may a file have been written
         self.live.face.reader_lost_all(name, since_ns=round(since_seconds * NSECS))
 
     def _lose_agent(self, name: str, *, for_seconds: float) -> None:
@@ -108,7 +112,7 @@ class Play:
     def _program(self, name: str) -> Program:
         return self.installation.aggregator if name == AGGREGATOR else self.installation.agents[name]
 
-    def settle(self, seconds: float = 60) -> None:
+    def settle(self, seconds: float = 180) -> None:
         """Wait until Harvest has closed sweeps that began after the last work was done, and then another one.
 
         Only a reader that begins the next sweep is known to have kept the one before.
@@ -117,7 +121,7 @@ class Play:
             self._wait_for_sweep(int(time.time()) + ahead_seconds, seconds, meanwhile=self.step)
         self.live.face.poll()
 
-    def _wait_for_sweep(self, tick: int, seconds: float = 60, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def _wait_for_sweep(self, tick: int, seconds: float = 180, meanwhile: Callable[[], None] = lambda: None) -> None:
         def has_all() -> bool:
             try:
                 answer = self.installation.get("/api/v1/servers")

@@ -1,14 +1,18 @@
 """Harvest's own programs as processes of this one; each has a log, and is stopped by its pid."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
-_STOP_SECONDS = 20
+_STOP_SECONDS = 60
+_FIRST_PORT = 10_000
+_CHANCE_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 BIN = Path(sys.executable).parent
 
 
@@ -17,11 +21,28 @@ class ProcessError(Exception):
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port of the loopback that nobody has, neither of TCP nor of UDP, and that this never returned before.
+
+    It is below those that the system gives to whoever asks for any: nobody gets it by chance before it is used, nor
+    while a program that listens there is started again.
+    """
+    return next(port for port in _ports() if _is_free(port))
+
+
+@cache
+def _ports() -> Iterator[int]:
+    lowest_by_chance = int(_CHANCE_PORTS.read_text().split()[0])
+    return iter(random.sample(range(_FIRST_PORT, lowest_by_chance), 1000))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+        try:
+            for probe in (stream, datagrams):
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def run(*command: str) -> str:

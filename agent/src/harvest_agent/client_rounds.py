@@ -33,6 +33,8 @@ class ClientRounds:
         self._codes = Codes()
         self._followed: dict[TargetKey, TargetClients] = {}
         self._began: dict[TargetKey, float] = {}
+        self._spread: dict[TargetKey, float] = {}
+        """In how many seconds the pass under way is to be done."""
         self._over: list[TargetClients] = []
         """Mounts that ended, and were not told to their end."""
         self._unmounted: set[TargetKey] = set()
@@ -57,6 +59,10 @@ class ClientRounds:
         """The most names that were given for one target."""
         return max((follower.slots_used for follower in self._followed.values()), default=0)
 
+    def problems(self) -> list[str]:
+        """Return what could not be read, a sentence for each target."""
+        return [f"{key[1]}: {each.problem}" for key, each in self._followed.items() if each.problem is not None]
+
     def read(self) -> None:
         """Read as many files as are due by now, but not for longer than we may."""
         now = self._clock()
@@ -64,8 +70,7 @@ class ClientRounds:
         self._last_read = now
         for key, follower in self._followed.items():
             follower.look()
-            interval = self._intervals.get(_fsname(key), 1)
-            part = min((now - self._began[key]) / (interval * _SPREAD), 1.0)
+            part = min((now - self._began[key]) / self._spread[key], 1.0)
             while not follower.is_done:
                 if self._clock() >= until:
                     return
@@ -85,24 +90,26 @@ class ClientRounds:
             yield from follower.facts(self._said(about, follower), is_over=True)
         self._over = []
         for key, (target, mount) in wanted.items():
-            period = about.tick_seconds // self._intervals[_fsname(key)]
             follower_ = self._followed.get(key)
             if follower_ is None:
                 self._followed[key] = TargetClients(target, mount, self._codes, was_gone=key in self._unmounted)
                 self._unmounted.discard(key)
-                self._begin(key, target, period)
-            elif follower_.is_done and period != self._periods[key]:
+                self._begin(key, target, about.tick_seconds)
+            elif follower_.is_done and about.tick_seconds // self._intervals[_fsname(key)] != self._periods[key]:
                 yield from follower_.facts(self._said(about, follower_), is_over=False)
-                self._begin(key, target, period)
+                self._begin(key, target, about.tick_seconds)
 
     def begin_segment(self) -> None:
         """Name again what is used from now on."""
         for follower in (*self._followed.values(), *self._over):
             follower.differences.begin_segment()
 
-    def _begin(self, key: TargetKey, target: TargetFiles, period: int) -> None:
-        self._periods[key] = period
+    def _begin(self, key: TargetKey, target: TargetFiles, tick_seconds: int) -> None:
+        """Begin a pass that ends with the period, whenever it begins: all targets are then told in one sweep."""
+        interval = self._intervals[_fsname(key)]
+        self._periods[key], late_seconds = divmod(tick_seconds, interval)
         self._began[key] = self._clock()
+        self._spread[key] = (interval - late_seconds) * _SPREAD
         self._followed[key].begin(target)
 
     def _said(self, about: Facts, follower: TargetClients) -> Facts:

@@ -1,6 +1,7 @@
 """Clients' counters: a small file per client and target, read a few at a time over a period of their own."""
 
 import math
+import os
 import resource
 from array import array
 from collections.abc import Callable, Iterator
@@ -40,6 +41,8 @@ class _Pass:
         self.done = 0
         self.present: list[int] = []
         """Slots, in the order of the folder."""
+        self.unreadable: list[str] = []
+        """NIDs whose files are there and could not be read."""
 
 
 class TargetClients:
@@ -54,6 +57,8 @@ class TargetClients:
         self.order: array[int] = array("q")
         self.gone: list[int] = []
         self.unread = Trouble()
+        self.problem: str | None = None
+        """What could not be read at all, for a person."""
         self._codes = codes
         self._was_gone = was_gone
         """The target was seen unmounted before: told with the first pass."""
@@ -73,9 +78,16 @@ class TargetClients:
         return self._open.todo is not None and self._open.done == len(self._open.todo)
 
     def left(self, part: float) -> int:
-        """Return how many files are still to be read until so large a part of the pass is done."""
+        """Return how many files are still to be read until so large a part of the pass is done.
+
+        If they cannot be listed, none yet: that does not mean that they are gone.
+        """
         if self._open.todo is None:
-            self._open.todo = [folder for _, folder in self.target.exports()]
+            try:
+                self._open.todo = [folder for _, folder in self.target.exports(or_fail=True)]
+            except OSError as error:
+                self.problem = f"its clients cannot be listed: {error.strerror or error}"
+                return 0
         return math.ceil(len(self._open.todo) * part) - self._open.done
 
     @property
@@ -141,6 +153,8 @@ class TargetClients:
             present = set(shown.present)
             self.gone = [slot for slot in self.order if slot not in present]
             self.order = array("q", shown.present)
+            some = ", ".join(shown.unreadable[:3])
+            self.problem = f"{len(shown.unreadable)} clients cannot be read: {some}" if some else None
         cost = ReadCost(
             user_microseconds=round(self._seconds[0] * _MICRO),
             kernel_microseconds=round(self._seconds[1] * _MICRO),
@@ -155,7 +169,7 @@ class TargetClients:
                 part.unread_lines, part.cost = self.unread.count, cost
             yield part
         for slot in self.gone if not is_over else ():
-            nid = self.names.pop(slot)[0].decode()
+            nid = os.fsdecode(self.names.pop(slot)[0])
             if self._clients.get(nid, _Client(-1, 0)).slot == slot:
                 del self._clients[nid]
 
@@ -164,9 +178,10 @@ class TargetClients:
         text = self.target.read(f"{folder}/stats")
         known = self._clients.get(nid)
         if text is None:
-            is_there = f"{folder}/stats" in self.target.unreadable
-            if known is not None and is_there:  # and not to be read: no news
-                present.append(known.slot)
+            if not self.target.is_gone(f"{folder}/stats"):  # there, and not to be read: no news, and no calm
+                present += [] if known is None else [known.slot]
+                self._open.unreadable.append(nid)
+                self._own_digest = None
             return
         self._read_bytes += len(text)
         digest = hash(moving_part(text))
@@ -187,7 +202,7 @@ class TargetClients:
     def _moved(self, nid: str, text: bytes, digest: int, columns: JobColumns) -> _Client:
         stats = client_counters(text)
         self.unread.add(*stats.trouble)
-        name = (nid.encode(), stats.start, 0)
+        name = (os.fsencode(nid), stats.start, 0)  # a folder may be called anything
         client = self._clients.get(nid)
         if client is None or self.names[client.slot] != name:  # another start is another record
             was_server = client is not None and client.is_server

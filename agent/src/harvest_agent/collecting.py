@@ -186,6 +186,7 @@ class Collector:
             self.restart(f"a target has shown {_SLOTS_MOST} clients")
         if odd:
             sweep.problems.append(f"names that are no target's: {some(odd, 3)}")
+        sweep.problems += self._clients.problems()
         for path, why in self._tree.unreadable.items():
             sweep.problems.append(f"{shown(self._tree.shown(path))}: {why}")
 

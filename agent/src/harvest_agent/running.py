@@ -129,7 +129,7 @@ class Agent:
                 last, before, tick = tick, period, None
             else:
                 self._collector.read_clients()
-                waits = (tick - now, self._alive_seconds(), self._collector.clients_wait_seconds)
+                waits = (tick - time.time(), self._alive_seconds(), self._collector.clients_wait_seconds)
                 self._waker.wait(min(wait for wait in waits if wait is not None))
             self._notifier.alive()
 

@@ -16,6 +16,8 @@ SMALL_BYTES: Final = 4 * 1024 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
 _PLACES: Final = ("proc/fs/lustre", "sys/fs/lustre", "sys/kernel/debug/lustre")
 
+_GONE: Final = (FileNotFoundError, NotADirectoryError)
+
 Unreadable = dict[str, str]
 """What is there and could not be read, and why. What is not there, or not any more, is no trouble."""
 
@@ -47,11 +49,22 @@ class TargetFiles:
         """Read a small file of this target at once, as ``read_small``, and remember trouble."""
         return read_small(path, self.unreadable)
 
-    def exports(self) -> Iterator[tuple[str, str]]:
-        """Yield (NID, folder) of each client that was ever connected; one may vanish at any time."""
+    def is_gone(self, path: str) -> bool:
+        """Tell whether a file that could not be read is not there any more; nobody knows it behind a closed door."""
+        try:
+            os.stat(path)
+        except OSError as error:
+            return isinstance(error, _GONE)
+        return False
+
+    def exports(self, *, or_fail: bool = False) -> Iterator[tuple[str, str]]:
+        """Yield (NID, folder) of each client that was ever connected; one may vanish at any time.
+
+        A folder that is there and cannot be listed shows none, or raises OSError.
+        """
         seen = set()
         for folder in self.folders:
-            for name in _names(f"{folder}/exports", self.unreadable):
+            for name in _names(f"{folder}/exports", self.unreadable, or_fail=or_fail):
                 if parse_nid(name) is not None and name not in seen:
                     seen.add(name)
                     yield name, f"{folder}/exports/{name}"
@@ -141,12 +154,14 @@ def _entries(folder: str, unreadable: Unreadable) -> "list[os.DirEntry[str]]":
         return []
 
 
-def _names(folder: str, unreadable: Unreadable) -> list[str]:
+def _names(folder: str, unreadable: Unreadable, *, or_fail: bool) -> list[str]:
     """Return likewise what a folder's entries are called: of tens of thousands, at a third of the cost."""
     try:
         return sorted(os.listdir(folder))
     except OSError as error:
         _blame(error, folder, unreadable)
+        if or_fail and not isinstance(error, _GONE):
+            raise
         return []
 
 

@@ -14,7 +14,7 @@ from harvest_aggregator import sqlite
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.ledger import Fold, Ledger, Line, StoredStay
-from harvest_aggregator.published import InDoubt, JobKey, TargetStatus
+from harvest_aggregator.published import InDoubt, JobKey, TargetStatus, Unknown
 from harvest_aggregator.tallies import Tally
 from harvest_core.accounting import snapshots
 from harvest_core.accounting.apply import OutOfOrderError, Work
@@ -183,7 +183,10 @@ class Accounts:
     def statuses(self, now_seconds: float) -> tuple[TargetStatus, ...]:
         """Return how each target stands."""
         until = now_seconds + self._near_seconds
-        return tuple(_status(place, kept, until) for place, kept in sorted(self._of_jobs(), key=lambda both: both[0]))
+        return tuple(
+            _status(place, kept, self._targets.get(place._replace(of_clients=True)), until)
+            for place, kept in sorted(self._of_jobs(), key=lambda both: both[0])
+        )
 
     def _of_jobs(self) -> Iterator[tuple[Place, KeptTarget]]:
         return ((place, kept) for place, kept in self._targets.items() if not place.of_clients)
@@ -306,7 +309,7 @@ def _present(account: TargetAccount) -> MountState:
     return max(_mounts(account), key=lambda mount: mount.last_tick)
 
 
-def _status(place: Place, kept: KeptTarget, until_tick: float) -> TargetStatus:
+def _status(place: Place, kept: KeptTarget, clients: KeptTarget | None, until_tick: float) -> TargetStatus:
     """Return how a target stands; a server whose clock is far ahead has it only if no other does."""
     server, boot_id, instance, last_tick = "", "", None, 0  # until a read of it could be placed
     if kept.account.stays:
@@ -326,5 +329,6 @@ def _status(place: Place, kept: KeptTarget, until_tick: float) -> TargetStatus:
         ambiguous_resets=kept.tally.ambiguous_resets,
         ambiguous_bytes=kept.tally.ambiguous_bytes,
         unplaced_reads=kept.tally.unplaced_reads,
+        clients=Unknown() if clients is None else clients.tally.unknown,
         cost=kept.cost,
     )

@@ -114,6 +114,7 @@ def _target(target: TargetStatus, *, missing: bool) -> Json:
         "unseen_seconds": target.unseen_seconds,
         "ambiguous_resets": target.ambiguous_resets,
         "ambiguous_bytes": target.ambiguous_bytes,
+        "clients": target.clients._asdict(),
         "cpu_seconds": (target.cost.user_microseconds + target.cost.kernel_microseconds) / 1e6,
         "records": target.cost.records,
         "bytes": target.cost.bytes,

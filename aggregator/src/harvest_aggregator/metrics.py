@@ -151,6 +151,26 @@ _TARGETS: Final = (
         lambda target: target.unplaced_reads,
     ),
     _TargetRow(
+        "harvest_client_ambiguous_resets_total",
+        "Times that nobody could know whether the counters of one of the target's clients began again.",
+        lambda target: target.clients.ambiguous_resets,
+    ),
+    _TargetRow(
+        "harvest_client_ambiguous_bytes_total",
+        "By how many bytes clients' totals would differ had each such decision been the other one.",
+        lambda target: target.clients.ambiguous_bytes,
+    ),
+    _TargetRow(
+        "harvest_client_unread_lines_total",
+        "Lines of clients' counters that were not understood.",
+        lambda target: target.clients.unread_lines,
+    ),
+    _TargetRow(
+        "harvest_client_unplaced_reads_total",
+        "Reads of clients' counters that made no sense, or spoke of clients that nobody named, and were left out.",
+        lambda target: target.clients.unplaced_reads,
+    ),
+    _TargetRow(
         "harvest_target_last_tick_seconds",
         "Tick of the last sweep in which the target was reported.",
         lambda target: target.last_tick,

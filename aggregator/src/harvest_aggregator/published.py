@@ -30,6 +30,15 @@ class InDoubt(NamedTuple):
         return InDoubt(*map(sum, zip(self, other, strict=True)))
 
 
+class Unknown(NamedTuple):
+    """What could not be known of the counters of a target's clients, since ever."""
+
+    unread_lines: int = 0
+    ambiguous_resets: int = 0
+    ambiguous_bytes: int = 0
+    unplaced_reads: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetStatus:
     """One target: where it is, and what could not be known about it, since ever."""
@@ -49,6 +58,7 @@ class TargetStatus:
     ambiguous_bytes: int
     unplaced_reads: int = 0
     """Reads that made no sense or spoke of records that nobody named, and were left out."""
+    clients: Unknown = field(default_factory=Unknown)
     cost: ReadCost
     """Of the last read; zeros until there is one after a start of the aggregator."""
 

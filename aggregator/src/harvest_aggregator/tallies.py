@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, field
 
-from harvest_aggregator.published import InDoubt
+from harvest_aggregator.published import InDoubt, Unknown
 from harvest_core.accounting.apply import Work
 from harvest_core.facts import Facts
 
@@ -35,6 +35,11 @@ class Tally:
             self.ambiguous_resets += 1
             self.ambiguous_bytes += amount
         return bool(work.ambiguities or work.incomplete_jobs)
+
+    @property
+    def unknown(self) -> Unknown:
+        """Return what of it concerns clients."""
+        return Unknown(self.unread_lines, self.ambiguous_resets, self.ambiguous_bytes, self.unplaced_reads)
 
     def dump(self) -> bytes:
         """Return it as bytes."""

@@ -77,6 +77,8 @@ class DiskFace:
         self._sweeps: defaultdict[str, _Sweep] = defaultdict(_Sweep)
         self._known_ns: dict[str, int] = {}
         """Up to when readers have safe which records each target has."""
+        self._forgetful: set[str] = set()
+        """Servers whose readers cannot keep what they see."""
         self._draft = root / ".draft"
         root.mkdir(parents=True, exist_ok=True)
 
@@ -123,11 +125,24 @@ class DiskFace:
         for target in self._site.targets_on(server):
             self._known_ns[target] = min(self._known_ns.get(target, 0), since_ns)
 
+    def reader_keeps_nothing(self, server: str) -> None:
+        """Doubt all that the reader of a server sees from now on: it has no room for it."""
+        self.reader_died(server)
+        self._forgetful.add(server)
+
+    def reader_keeps_again(self, server: str) -> None:
+        """Believe the reader of a server again, in what it sees from now on."""
+        self.poll()
+        self._forgetful.discard(server)
+
     def _was_read(self, published: _Published) -> None:
         server, path = published.key
         if path.rpartition("/")[2] not in _ONCE_A_SWEEP:
             for life, shown in published.showings:
                 life.show(shown)
+            return
+        if server in self._forgetful:
+            self._site.truth.doubtful += published.showings
             return
         sweep = self._sweeps[server]
         if path in sweep.paths:

@@ -109,6 +109,34 @@ def test_the_same_numbers_told_by_another_agent_are_the_same_life() -> None:
     assert followed.total(A) == 5
 
 
+def test_who_moved_is_there_also_where_the_passes_that_told_of_it_are_lost() -> None:
+    """As in a ledger that was restored, if the agent has only its latest segments: these name all that they use."""
+    followed = Followed()
+    write(followed, a=5, b=9)
+    followed.passed()
+    followed.clients.differences.begin_segment()
+    for written in (6, 7, 8):
+        write(followed, a=written)
+        followed.account_for()
+
+    assert (followed.total(A), followed.account_for().resets) == (8, [])
+
+
+def test_what_was_done_in_passes_that_are_lost_is_in_no_rate() -> None:
+    """The latest segment says that a client is there; how much it had done by then, only the lost ones said."""
+    followed = Followed()
+    write(followed, b=9)
+    followed.passed()
+    followed.clients.differences.begin_segment()
+    write(followed, a=1)  # before b in the order, which is told again from there on
+    followed.account_for()
+    write(followed, b=10)
+
+    work = followed.account_for()
+
+    assert (followed.total(B), work.window_seconds.tolist()) == (10, [0])
+
+
 def test_facts_about_the_marks_of_an_unnamed_client_change_nothing() -> None:
     followed = followed_with(a=5)
     write(followed, a=7)

@@ -535,3 +535,22 @@ def test_late_work_is_the_last_only_if_nothing_came_after_it() -> None:
     [sweep] = closed(sweeps, 61)
 
     assert (last_tick(sweep, "a"), last_tick(sweep, "b")) == (40, 20)
+
+
+def test_rates_of_clients_hold_until_their_target_tells_them_again_but_no_longer_than_they_took() -> None:
+    sweeps = Sweeps(deadline_seconds=5)
+    one, other = Target(), Target(name="fs-OST0001")
+    here, there = place(0)._replace(of_clients=True), place(1)._replace(of_clients=True)
+    one.read(20, job("a", 10, 1000, 10))
+    other.read(40, job("a", 10, 1000, 10))
+
+    def told(where: Place, tick: int, samples: int) -> float:
+        target = one if where == here else other
+        sweeps.report(where, target.read(tick, job("a", samples, 100 * samples, tick - 5)))
+        [sweep] = closed(sweeps, tick + 5, frozenset())
+        return float(sweep.clients["fs", "OST"].sum_rates.sum())
+
+    assert told(here, 80, 70) == 6000 / 60
+    assert told(there, 100, 130) == 6000 / 60 + 12000 / 60
+    assert told(here, 140, 130) == 6000 / 60 + 12000 / 60
+    assert told(there, 220, 130 + 60) == 6000 / 120  # nothing was heard of the one for more than a period

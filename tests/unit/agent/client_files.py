@@ -70,10 +70,16 @@ class Ost:
         self.own += 1
         del self.stats[nid], self.uuid[nid]
 
-    def exports(self) -> Iterator[tuple[str, str]]:
+    def exports(self, *, or_fail: bool) -> Iterator[tuple[str, str]]:
+        assert or_fail
+        if "exports" in self.unreadable:
+            raise OSError(self.unreadable["exports"])
         self.clock.now += self.clock.seconds_per_file
         self.reads.append("exports")
         return iter([(nid, f"exports/{nid}") for nid in sorted(self.stats)])
+
+    def is_gone(self, path: str) -> bool:
+        return path.split("/")[1] not in self.stats
 
     def file(self, name: str) -> str:
         return name

@@ -192,3 +192,30 @@ def test_a_pass_that_was_skipped_begins_as_soon_as_the_target_counts_again() -> 
     assert server.wait(40) == 4
     server.tick += PERIOD
     assert read_bytes(server.sweep()) == [2, 2, 2, 2]
+
+
+def test_a_pass_that_begins_late_ends_with_the_period_so_that_all_servers_tell_together() -> None:
+    server = Server(96)
+    server.tick += 20  # the agent was started then
+    server.sweep()
+
+    assert [len(server.wait_for_sweep()) for _ in range(5)] == [0, 1, 0, 0, 1]
+
+
+def test_what_cannot_be_read_is_told_until_it_can_be() -> None:
+    server = Server(4)
+    server.sweep()
+    server.ost.unreadable["exports"] = "Permission denied"
+    server.wait_for_sweep()
+    assert server.rounds.problems() == ["fs-OST0000: its clients cannot be listed: Permission denied"]
+
+    del server.ost.unreadable["exports"]
+    server.ost.unreadable["exports/10.0.0.2@tcp/stats"] = "Permission denied"
+    for _ in range(5):
+        server.wait_for_sweep()
+    assert server.rounds.problems() == ["fs-OST0000: 1 clients cannot be read: 10.0.0.2@tcp"]
+
+    server.ost.unreadable.clear()
+    for _ in range(6):
+        server.wait_for_sweep()
+    assert server.rounds.problems() == []

@@ -80,11 +80,55 @@ def test_a_file_that_is_there_and_cannot_be_read_is_no_news() -> None:
     followed.ost.show(A, write_bytes=5)
     followed.account_for()
     followed.ost.show(A, write_bytes=6)
-    followed.ost.unreadable[f"exports/{A}/stats"] = "Permission denied"
+    followed.ost.unreadable[f"exports/{A}/stats"] = "Too many open files"
 
     facts = followed.passed()
 
     assert (moved(facts), list(facts.gone)) == ([], [])
+    followed.account_for(facts)
+    followed.ost.unreadable.clear()
+    followed.account_for()
+    assert followed.total(A) == 6
+
+
+def test_a_folder_that_is_there_and_cannot_be_listed_ends_nobodys_life() -> None:
+    followed = Followed()
+    followed.ost.show(A, write_bytes=5)
+    followed.account_for()
+    followed.ost.show(A, write_bytes=6)
+    followed.ost.unreadable["exports"] = "Cannot allocate memory"
+    followed.clients.begin(followed.ost.files)
+
+    assert (followed.clients.left(1.0), followed.clients.is_done) == (0, False)
+    followed.ost.unreadable.clear()
+    followed.clients.read_some(followed.clients.left(1.0))
+    assert followed.clients.is_done
+    followed.account_for(followed.told())
+    assert followed.total(A) == 6
+
+
+def test_a_start_that_is_told_for_the_first_time_is_no_other_life() -> None:
+    """An admin may switch enable_stats_header at any time: it is about the files of clients, too."""
+    followed = Followed()
+    followed.ost.show(A, write_bytes=5)
+    followed.account_for()
+    followed.ost.show(A, start=1, write_bytes=7)
+    work = followed.account_for()
+
+    assert (followed.total(A), list(work.sum), list(work.window_seconds)) == (7, [2], [60])
+    followed.ost.show(A, write_bytes=8)
+    followed.account_for()
+    assert followed.total(A) == 8
+
+
+def test_a_start_that_is_told_for_the_first_time_and_is_younger_than_the_last_value_is_another_life() -> None:
+    followed = Followed()
+    followed.ost.show(A, write_bytes=5)
+    followed.account_for()
+    followed.ost.show(A, start=61, write_bytes=7)
+    followed.account_for()
+
+    assert followed.total(A) == 5 + 7
 
 
 def test_a_client_is_live_while_somebody_is_connected_or_it_moves() -> None:
@@ -232,3 +276,14 @@ def test_counters_that_stand_there_twice_add_up() -> None:
     facts = followed.passed()
 
     assert (list(facts.moved.samples), facts.counters) == ([5], [(0, "statfs", "reqs")])
+
+
+def test_a_folder_may_be_called_anything() -> None:
+    odd = "\udcff\x1b@tcp"
+    followed = Followed()
+    followed.ost.show(odd, write_bytes=5)
+    followed.account_for()
+    followed.ost.vanish(odd)
+
+    assert list(followed.passed().gone) == [0]
+    assert [*followed.state.jobs] == [b"\xff\x1b@tcp"]

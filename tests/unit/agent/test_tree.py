@@ -66,6 +66,20 @@ def test_a_list_of_exports_has_nids_only(tmp_path: Path) -> None:
     assert [nid for nid, _ in target.exports()] == ["0@lo", "123@kfi", "172.16.1.25@o2ib2", "fd00:172:16:11::5@tcp"]
 
 
+def test_exports_that_cannot_be_listed_are_not_gone(tmp_path: Path) -> None:
+    put(tmp_path, "proc/fs/lustre/obdfilter/fs-OST0000/job_stats", "")
+    (target,) = Tree(str(tmp_path)).targets()
+    exports = tmp_path / "proc/fs/lustre/obdfilter/fs-OST0000/exports"
+
+    assert list(target.exports(or_fail=True)) == []
+    assert target.is_gone(str(exports))
+    exports.symlink_to("exports")  # to itself: any error but that nothing is there
+    assert list(target.exports()) == []
+    assert not target.is_gone(str(exports / "10.0.0.1@tcp/stats"))
+    with pytest.raises(OSError, match="exports"):
+        list(target.exports(or_fail=True))
+
+
 def test_a_client_that_shows_in_two_places_is_one(tmp_path: Path) -> None:
     for place in ("proc/fs/lustre", "sys/kernel/debug/lustre"):
         put(tmp_path, f"{place}/obdfilter/fs-OST0000/exports/10.0.0.1@tcp/stats", "")

@@ -1,7 +1,7 @@
 """/metrics: what the aggregator says about itself."""
 
 from harvest.v1.stream_pb2 import AgentHealth, ReadCost, SlurmHealth, SlurmJob
-from harvest_aggregator.published import AgentStatus, Published, TargetStatus
+from harvest_aggregator.published import AgentStatus, Published, TargetStatus, Unknown
 from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.accounting.sweeps import ClosedSweep, Place
 from unit.aggregator.publishing import BUSY, TICK, client, metrics, published
@@ -32,6 +32,7 @@ SOURCE = published(
             unseen_seconds=40,
             ambiguous_resets=2,
             ambiguous_bytes=1000,
+            clients=Unknown(unread_lines=1, ambiguous_resets=3, ambiguous_bytes=500, unplaced_reads=4),
             cost=ReadCost(user_microseconds=1000, kernel_microseconds=2000, bytes=77, records=5),
         ),
     ),
@@ -64,6 +65,10 @@ def test_targets_say_what_could_not_be_known() -> None:
         f"harvest_ambiguous_resets_total{of} 2.0",
         f"harvest_ambiguous_bytes_total{of} 1000.0",
         f"harvest_unread_lines_total{of} 7.0",
+        f"harvest_client_ambiguous_resets_total{of} 3.0",
+        f"harvest_client_ambiguous_bytes_total{of} 500.0",
+        f"harvest_client_unread_lines_total{of} 1.0",
+        f"harvest_client_unplaced_reads_total{of} 4.0",
     } <= set(lines())
 
 
@@ -181,6 +186,7 @@ def test_servers_and_targets_are_shown_with_the_same_numbers() -> None:
                 "unseen_seconds": 40,
                 "ambiguous_resets": 2,
                 "ambiguous_bytes": 1000,
+                "clients": {"unread_lines": 1, "ambiguous_resets": 3, "ambiguous_bytes": 500, "unplaced_reads": 4},
                 "cpu_seconds": 0.003,
                 "records": 5,
                 "bytes": 77,

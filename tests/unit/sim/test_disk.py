@@ -166,6 +166,24 @@ def test_a_reader_that_died_had_nothing_of_its_last_sweep(opened: Opened, tmp_pa
     assert site.truth.unshown() == []
 
 
+def test_what_a_reader_sees_that_can_keep_nothing_is_doubtful_however_often_it_reads(
+    opened: Opened, tmp_path: Path
+) -> None:
+    site = partners("2.12.9")
+    site.mounted(OST).do(b"1", "punch")
+    face = opened(site)
+    face.reader_keeps_nothing("oss1")
+    for _ in range(3):
+        (tmp_path / JOB_STATS).read_bytes()
+    face.reader_keeps_again("oss1")
+    assert len(site.truth.unshown()) == 1
+    assert site.truth.doubtful
+    for _ in range(2):
+        (tmp_path / JOB_STATS).read_bytes()
+    face.poll()
+    assert site.truth.unshown() == []
+
+
 def test_a_reader_has_its_sweep_safe_when_it_begins_the_next_also_where_all_targets_are_gone(
     opened: Opened, tmp_path: Path
 ) -> None:

@@ -42,6 +42,8 @@ class Work:
 
     mount: MountState | None = None
     tick_seconds: int = 0
+    period_seconds: int = 0
+    """How often the target is read."""
     row: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     column: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     samples: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -178,6 +180,7 @@ def _values(state: MountState, read: Read, flat: Integers) -> Work:
     return Work(
         mount=state,
         tick_seconds=read.facts.tick_seconds,
+        period_seconds=read.facts.period_seconds,
         row=row,
         column=read.column[did],
         samples=samples[did],
@@ -201,8 +204,8 @@ def _resolved(state: MountState, facts: Facts) -> tuple[Read, Integers]:
     samples, sums = moved.samples, moved.sum
     if len(flat) and (samples.min() < 0 or sums.min() < 0):  # not read: as before
         samples, sums = np.where(samples < 0, old_samples, samples), np.where(sums < 0, old_sums, sums)
-    order, gone = _presence(state, facts)
-    known = state.seen_tick[rows] != NEVER
+    order, gone = _presence(state, facts, rows)
+    known = state.value_tick[rows] != NEVER  # one may be there of which no value was told: those reads are lost
     return Read(facts, rows, record, column, old_samples, old_sums, samples, sums, order, gone, known), flat
 
 
@@ -266,8 +269,12 @@ def _never_fall(state: MountState, read: Read, samples: Integers, sums: Integers
     return read
 
 
-def _presence(state: MountState, facts: Facts) -> tuple[Integers, Integers]:
-    """Return the rows in their new file order, and those that are gone; as before where a read was cut short."""
+def _presence(state: MountState, facts: Facts, moved: Integers) -> tuple[Integers, Integers]:
+    """Return the rows in their new file order, and those that are gone; as before where a read was cut short.
+
+    Whoever moved is there, also where the reads that told of it are lost, to a ledger that was restored: created since
+    the last one that we have, so behind all that this one showed.
+    """
     if not facts.complete:
         return state.order, np.zeros(0, np.int64)
     tail = state.rows_of(facts.incarnation, facts.order)
@@ -279,7 +286,9 @@ def _presence(state: MountState, facts: Facts) -> tuple[Integers, Integers]:
         stays = there.copy()
         stays[state.rows_of(facts.incarnation, facts.gone)] = False
         stays[tail] = False
-        order = np.concatenate([state.order[stays[state.order]], tail])
+        kept = state.order[stays[state.order]]
+        stays[tail] = True
+        order = np.concatenate([kept, moved[~stays[moved]], tail])
     there[order] = False
     return order, np.flatnonzero(there)
 

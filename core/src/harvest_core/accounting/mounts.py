@@ -12,9 +12,9 @@ Integers = NDArray[np.int64]
 NEVER = -1
 NSECS = 1_000_000_000
 _FIRST_ROOM = 64
-_NEVER_FIRST = ("stamp", "seen_tick", "work_tick", "least", "most")
+_NEVER_FIRST = ("stamp", "seen_tick", "value_tick", "work_tick", "least", "most")
 _ZERO_FIRST = (
-    *("start", "snapshot", "used", "absent", "least_interval", "value_seq", "value_tick"),
+    *("start", "snapshot", "used", "absent", "least_interval", "value_seq"),
     *("back_steps", "surely_absent", "in_doubt", "unplaced", "spoilt", "is_twin", "is_live", "is_server", "horizon"),
     *("samples", "sums"),
 )
@@ -63,7 +63,7 @@ class MountState:
         """The smallest cleanup interval since its last value, in seconds."""
         self.value_seq = np.zeros(_FIRST_ROOM, np.int64)
         """The seq that gave its last value."""
-        self.value_tick = np.zeros(_FIRST_ROOM, np.int64)
+        self.value_tick = np.full(_FIRST_ROOM, NEVER, np.int64)
         self.work_tick = np.full(_FIRST_ROOM, NEVER, np.int64)
         """When it last added anything to totals; a value that is told again does not."""
         self.back_steps = np.zeros(_FIRST_ROOM, np.int64)
@@ -189,13 +189,17 @@ class MountState:
         row = self.rows.get((job, 0, 0)) if start else self._newest_started.get(job)
         if row is None or self.absent[row]:
             return None
-        if start and (self.start[row] or start > self.snapshot[row] + self.clock_back):
+        if start and (self.start[row] or start > self._counted_until(row) + self.clock_back):
             return None
         return row
 
     def _may_be_younger(self, row: int, start: int) -> bool:
         """Tell whether a start lies behind the last value: another life, or its clock was set back in its life."""
-        return bool(start > self.snapshot[row] + self.clock_back - self.back_steps[row])
+        return bool(start > self._counted_until(row) + self.clock_back - self.back_steps[row])
+
+    def _counted_until(self, row: int) -> int:
+        """Return when a row's last value was counted; of clients only the tick is known at which it was told."""
+        return int(self.snapshot[row] or self.value_tick[row] * NSECS)
 
     def _new_row(self, job: bytes, start: int) -> int:
         row = len(self.jobs)

@@ -175,6 +175,13 @@ class _OpenTable:
         kept = (_compact(numbers) for numbers in (places, samples, sums, window))
         return TickWork(self.samples.shape[1], *kept)
 
+    def hold(self, work: TickWork) -> None:
+        """Add rates of an earlier tick."""
+        row, column = np.divmod(work.place.astype(np.int64), work.counters)
+        places, divisor = row * self.samples.shape[1] + column, _divisor(work.window_seconds)
+        np.add.at(self.sample_rates.reshape(-1), places, work.samples / divisor)
+        np.add.at(self.sum_rates.reshape(-1), places, work.sums / divisor)
+
 
 def _compact(numbers: Integers) -> NDArray[Any]:
     """Return numbers that are not negative in as few bytes as the largest needs."""
@@ -188,13 +195,22 @@ class _OpenSweep:
     reported: set[Place] = field(default_factory=set)
     tables: dict[_Key, _OpenTable] = field(default_factory=dict)
     work: dict[Place, tuple[TickWork, ...]] = field(default_factory=dict)
+    holds_until: dict[Place, int] = field(default_factory=dict)
+    """Of clients."""
+
+
+class _Held(NamedTuple):
+    """What a target told of its clients last: it is not asked at every tick, nor all of them at the same."""
+
+    until_tick: int
+    work: tuple[TickWork, ...]
 
 
 class Sweeps:
     """Collects the work of each tick until all expected targets have reported, or the deadline has passed.
 
-    Ticks until ``closed_tick_seconds`` were published before, by a process that is no more: what comes for them is
-    late.
+    Rates of clients hold until their target tells them again, but no longer than it took to tell these. Ticks until
+    ``closed_tick_seconds`` were published before, by a process that is no more: what comes for them is late.
     """
 
     def __init__(self, *, deadline_seconds: float, closed_tick_seconds: float = -1) -> None:
@@ -202,6 +218,7 @@ class Sweeps:
         self._open: dict[int, _OpenSweep] = {}
         self._closed_tick = closed_tick_seconds
         self._tables: dict[_Key, JobTable] = {}
+        self._held: dict[Place, _Held] = {}
 
     def restore(self, place: Place, stay: Stay, *, until_tick: int) -> None:
         """Add all that a stay has counted so far to the totals; what is applied to it later is reported.
@@ -221,6 +238,9 @@ class Sweeps:
             return
         sweep = self._open.setdefault(work.tick_seconds, _OpenSweep())
         sweep.reported.add(place)
+        if place.of_clients:
+            until_tick = work.tick_seconds + _holds_seconds(work)
+            sweep.holds_until[place] = max(until_tick, sweep.holds_until.get(place, 0))
         open_table = sweep.tables.setdefault((place.table, place.of_clients), _OpenTable())
         open_table.fit(table.samples.shape)
         if len(places):
@@ -236,12 +256,14 @@ class Sweeps:
                 break
             del self._open[tick]
             self._closed_tick = tick
-            told = {place.filesystem for place in sweep.reported if place.of_clients}
+            told = {place.filesystem for place in sweep.holds_until}
             tables = {
-                key: _closed(table, sweep.tables.get(key, _OpenTable()), tick)
+                key: _closed(table, sweep.tables.get(key, _OpenTable()), self._work_held(key, sweep, tick), tick)
                 for key, table in self._tables.items()
                 if not key[1] or key[0][0] in told
             }
+            for place, until_tick in sweep.holds_until.items():
+                self._held[place] = _Held(until_tick, sweep.work.get(place, ()))
             closed.append(
                 ClosedSweep(
                     tick_seconds=tick,
@@ -253,10 +275,27 @@ class Sweeps:
             )
         return closed
 
+    def _work_held(self, key: _Key, sweep: _OpenSweep, tick_seconds: int) -> list[TickWork]:
+        """Return what adds to the rates of a table of clients though it was told before."""
+        table, of_clients = key
+        if not of_clients:
+            return []
+        self._held = {place: held for place, held in self._held.items() if tick_seconds < held.until_tick}
+        others = (place for place in self._held.keys() - sweep.holds_until.keys() if place.table == table)
+        return [work for place in sorted(others) for work in self._held[place].work]
 
-def _closed(table: JobTable, work: _OpenTable, tick_seconds: int) -> ClosedTable:
+
+def _holds_seconds(work: Work) -> int:
+    """Return for how long rates of clients hold: a period, or as long as they took where that is longer."""
+    windows = work.window_seconds[work.window_seconds > 0]
+    return max(work.period_seconds, int(windows.min()) if len(windows) else 0)
+
+
+def _closed(table: JobTable, work: _OpenTable, held: Iterable[TickWork], tick_seconds: int) -> ClosedTable:
     """Add a tick's work to the totals, and return how they stand."""
     work.fit(table.samples.shape)
+    for earlier in held:
+        work.hold(earlier)
     table.samples += work.samples
     table.sums += work.sums
     table.worked(np.flatnonzero(work.samples.any(axis=1) | work.sums.any(axis=1)), tick_seconds)
