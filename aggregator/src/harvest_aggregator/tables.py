@@ -16,7 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Of these tables and of what their payloads mean. A ledger of another one is refused, never guessed at."""
 
 schema = MetaData()
@@ -75,6 +75,18 @@ tally = Table(
     PrimaryKeyConstraint("filesystem", "target"),
 )
 """What could not be known, read or placed of a target, likewise; written with its snapshots."""
+
+parked = Table(
+    "parked",
+    schema,
+    Column("filesystem", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # of target
+    Column("job", LargeBinary, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("filesystem", "job", "kind"),
+)
+"""What jobs did of which snapshots have no records any more; added to with the snapshots that they leave."""
 
 writer = Table("writer", schema, Column("epoch", BigInteger, nullable=False))
 """One row: who may write. Whoever opens the ledger raises the epoch, and who finds another one has lost."""

@@ -93,8 +93,8 @@ def test_a_database_of_somebody_else(path: Path) -> None:
 
 def test_one_of_a_newer_version(path: Path) -> None:
     with closing(sqlite3.connect(path)) as other:
-        other.execute("PRAGMA user_version = 3")
-    refused(path, "has version 3, and this aggregator reads version 2: run the aggregator that wrote it")
+        other.execute("PRAGMA user_version = 4")
+    refused(path, "has version 4, and this aggregator reads version 3: run the aggregator that wrote it")
 
 
 def test_one_of_which_only_the_wal_is_left(path: Path) -> None:
