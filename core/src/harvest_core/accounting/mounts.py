@@ -16,7 +16,18 @@ _FIRST_ROOM = 64
 _NEVER_FIRST = ("stamp", "seen_tick", "work_tick", "least", "most")
 _ZERO_FIRST = (
     *("start", "snapshot", "used", "absent", "least_interval", "value_seq", "value_tick"),
-    *("back_steps", "surely_absent", "in_doubt", "unplaced", "spoilt", "is_twin", "is_live", "is_server", "horizon"),
+    *(
+        "back_steps",
+        "surely_absent",
+        "in_doubt",
+        "unplaced",
+        "spoilt",
+        "is_twin",
+        "is_live",
+        "is_server",
+        "horizon",
+        "opened",
+    ),
     *("samples", "sums"),
 )
 """What a new row's columns hold."""
@@ -120,9 +131,11 @@ class MountState:
         self.bucket_count: Integers = np.zeros(0, np.int64)
         """How many values a bucket counts in the present life."""
         self.closed_histograms: dict[tuple[bytes, int, int], int] = {}
+        self.opened = np.zeros(_FIRST_ROOM, np.bool_)
+        """The first whole read showed it when no other mount was known: nobody was told that its job may have done more
+        before."""
         self.opening: set[bytes] = set()
-        """Jobs that the first whole read showed, if no other mount was known then: nobody was told that they may have
-        done more before."""
+        """The jobs of such rows that have left."""
         self.drops = 0
         """How often rows have left, so that those that are left got other numbers."""
 
@@ -312,6 +325,7 @@ class MountState:
         stays[rows] = False
         new_row = np.where(stays, np.cumsum(stays) - 1, NEVER)
         new = new_row.tolist()
+        self.opening.update(self.jobs[row] for row in np.flatnonzero(self.opened[:count] & ~stays))
         for name in BY_ROW:
             setattr(self, name, getattr(self, name)[:count][stays])
         self.jobs = [job for job, row in zip(self.jobs, new, strict=True) if row != NEVER]

@@ -104,7 +104,7 @@ class JobTable:
         rows, columns = self._known(mount)
         places = rows[row]
         if len(places) and places.min() == NEVER:
-            self._number(mount, rows, np.unique(row[places == NEVER]))
+            self._number(mount, rows, row)
             places = rows[row]
         places *= len(self.counters)  # in place: more large arrays would cost several times as much
         places += columns[column]
@@ -162,8 +162,11 @@ class JobTable:
         self._places[mount] = mount.drops, rows, columns
         return rows, columns
 
-    def _number(self, mount: MountState, rows: Integers, new: Integers) -> None:
-        """Give rows of a mount that did nothing so far their place."""
+    def _number(self, mount: MountState, rows: Integers, row: Integers) -> None:
+        """Give those rows of a mount their place that did nothing so far."""
+        did = np.zeros(len(rows), np.bool_)
+        did[row] = True
+        new = np.flatnonzero(did & (rows == NEVER))
         rows[new] = _numbered(self.jobs, [mount.jobs[row] for row in new.tolist()])
         self._make_room()
 
