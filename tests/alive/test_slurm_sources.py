@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import pytest
 from typing_extensions import override
 
-from alive.agents import free_port
 from alive.receiver import wait_for
+from demo.processes import free_port
 from harvest_agent.__main__ import main
 from harvest_agent.config import SlurmSettings
 from harvest_agent.slurm.commands import Commands

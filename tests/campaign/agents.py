@@ -14,6 +14,7 @@ from harvest_agent.native import Native
 from harvest_agent.scan import JobScanner
 from harvest_core import differences
 from harvest_core.accounting.apply import Stay, Work
+from harvest_core.accounting.parking import Sums, merge, park
 from harvest_core.accounting.snapshots import dump, load
 from harvest_core.accounting.targets import TargetAccount
 from harvest_core.accounting.wire import joined, read
@@ -31,6 +32,8 @@ from harvest_sim.truth import Truth
 
 _ENGINE = Native.load(seed=1)
 _BUFFER = bytearray(1 << 14)
+_UNSURE_READS = 6
+"""In no history is a record skipped so often in a row."""
 
 
 @dataclass(slots=True)
@@ -263,6 +266,8 @@ class Ledger:
     def __init__(self, truth: Truth, book: Book | None = None) -> None:
         self._truth = truth
         self.targets: dict[str, TargetAccount] = {}
+        self.parked: dict[str, Sums] = {}
+        """By target: what rows added up to that have left."""
         self.recoveries = 0
         self.book = Book() if book is None else book
         """The simulator's side of the state: it goes back with it."""
@@ -291,6 +296,19 @@ class Ledger:
         """Write a snapshot and drop the batches before it."""
         self._snapshot = self._frozen()
         self._since_snapshot = []
+
+    def park(self) -> int:
+        """Let rows go of which nothing can come back, as early as may be, and write a snapshot; return how many."""
+        left = 0
+        for (target, boot_id), stay in self.stays.items():
+            before = [dict(state.rows) for _, state in stay.mounts]
+            merge(self.parked.setdefault(target, {}), park(stay, sure_reads=1, unsure_reads=_UNSURE_READS))
+            for number, ((_, state), rows) in enumerate(zip(stay.mounts, before, strict=True)):
+                left += len(rows) - len(state.rows)
+                new_row = {row: state.rows[name] for name, row in rows.items() if name in state.rows}
+                self.book.renumber(((target, boot_id), number), new_row)
+        self.fold()
+        return left
 
     def restart(self) -> None:
         """Die and recover: the snapshot, then the batches after it."""
@@ -327,11 +345,11 @@ class Ledger:
             name: ({key: dump(stay) for key, stay in target.stays.items()}, target.seen_after_all_seconds)
             for name, target in self.targets.items()
         }
-        return pickle.dumps((targets, self.book))
+        return pickle.dumps((targets, self.parked, self.book))
 
     def _thaw(self, frozen: bytes) -> None:
         self.recoveries += 1
-        targets, self.book = pickle.loads(frozen)  # noqa: S301 - our own bytes of a moment ago
+        targets, self.parked, self.book = pickle.loads(frozen)  # noqa: S301 - our own bytes of a moment ago
         self.targets = {
             name: TargetAccount(
                 {key: load(payload) for key, payload in stays.items()}, seen_after_all_seconds=seen_after_all

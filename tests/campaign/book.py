@@ -59,19 +59,19 @@ class Book:
         self.applied += 1
         place = (done.key, len(stay.mounts) - 1)
         state = stay.mounts[-1][1]
-        slots = state.slots[done.facts.incarnation]
+        slots = dict(state.slots[done.facts.incarnation].T.tolist())
         kind = done.facts.kind
         for flag in done.work.ambiguities:
             life = self.row_life[*place, flag.row]
             amounts = amounts_of(kind, state, flag.row, flag.amount)
             self.flags.append(Flag(life=life, at=self.applied, was_new=flag.was_new, amounts=amounts))
-        row_lives = {int(slots[slot]): life for slot, life in lives.items()}
+        row_lives = {slots[slot]: life for slot, life in lives.items()}
         pages = self.pages.setdefault(place, Pages())
         page = Page.of(row_lives, state, done.facts)
         untraced: set[int] | None = None
         known = set(done.work.resets) | {flag.row for flag in done.work.ambiguities}
         for slot in done.facts.moved.slot:
-            row = int(slots[slot])
+            row = slots[int(slot)]
             before = self.row_life.get((*place, row))
             life = lives[int(slot)]
             self.decisions += 1
@@ -85,6 +85,15 @@ class Book:
         pages.add(page, done.facts, ended=done.work.resets)
         for life in lives.values():
             self.life_last[life] = self.applied
+
+    def renumber(self, place: Place, new_row: dict[int, int]) -> None:
+        """Follow rows that have other numbers now; those that left have none."""
+        mine = {at: life for at, life in self.row_life.items() if at[:2] == place}
+        for at in mine:
+            del self.row_life[at]
+        self.row_life |= {(*place, new_row[at[2]]): life for at, life in mine.items() if at[2] in new_row}
+        if place in self.pages:
+            self.pages[place].renumber(new_row)
 
     def explained(self) -> Totals:
         """Return what invisible clears and the wrong ones among the flagged decisions account for: truth less total."""

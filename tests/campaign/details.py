@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from harvest_core.accounting.apply import Stay
+from harvest_core.accounting.parking import Sums
 from harvest_sim.lives import Life
 
 Counter = tuple[str, bytes, str, str]
@@ -39,7 +40,7 @@ def shown(details: Iterable[Details]) -> Details:
     return extremes, histograms
 
 
-def accounted(stays: dict[tuple[str, str], Stay]) -> Details:
+def accounted(stays: dict[tuple[str, str], Stay], parked: dict[str, Sums]) -> Details:
     """Return what the accounting has."""
     parts: list[Details] = []
     for (target, _), stay in stays.items():
@@ -59,4 +60,9 @@ def accounted(stays: dict[tuple[str, str], Stay]) -> Details:
                 for row in range(len(mount.jobs))
                 for (at, power), count in mount.histogram(row).items()
             ]
+    for target, sums in parked.items():
+        for job, done in sums.items():
+            key = ("OST" if "OST" in target else "MDT", job)
+            extremes = {(*key, *name): pair for name, pair in done.extremes.items()}
+            parts.append((extremes, {((*key, name, unit), p): n for (name, unit, p), n in done.histograms.items()}))
     return shown(parts)

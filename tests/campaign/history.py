@@ -10,6 +10,7 @@ from campaign.plan import EPOCH, PERIOD, SERVERS, Plan, Step
 from campaign.windows import Windows, place
 from campaign.world import World
 from harvest_core.accounting.apply import Work
+from harvest_core.accounting.parking import JobSum, Sums, merge
 from harvest_core.accounting.sweeps import ClosedSweep, Place, Sweeps
 from harvest_core.accounting.totals import job_totals
 from harvest_sim.lives import EndReason
@@ -91,7 +92,9 @@ class History:
         ):
             self.closed_tick = closed.tick_seconds
             self.published.append(closed)
-        if tick % 7 == 0:
+        if self.plan.parked_every and tick % self.plan.parked_every == 0:
+            self.world.events["parked", self.plan.versions[0]] += self.world.ledger.park()
+        elif tick % 7 == 0:
             self.world.ledger.fold()
 
     def _in_order_of_delivery(self) -> list[SimAgent]:
@@ -124,6 +127,9 @@ class History:
             self.sweeps = Sweeps(deadline_seconds=5, closed_tick_seconds=self.closed_tick)
             for (target, *_), stay in ledger.stays.items():
                 self.sweeps.restore(self._place(target), stay, until_tick=self.closed_tick)
+            for target, sums in ledger.parked.items():
+                for job, done in sums.items():
+                    self.sweeps.restore_sum(self._place(target).table, job, done, until_tick=self.closed_tick)
 
     def _accept(self, sweep: Sweep) -> None:
         self._recover()
@@ -163,12 +169,23 @@ class History:
     def _total(self) -> Totals:
         """Return what the accounting has come to."""
         total: Totals = {}
-        for kind in ("OST", "MDT"):
-            stays = [stay for key, stay in self.world.ledger.stays.items() if kind in key[0]]
-            for job, work in job_totals(stays).items():
-                for (name, unit), amount in work.counters.items():
-                    total[kind, job, name, unit] = amount
+        for target in self.world.ledger.targets:
+            for job, done in self._done(target).items():
+                for (name, unit), (samples, amount) in done.counters.items():
+                    key = (self._place(target).kind, job, name, unit)
+                    known = total.get(key, (0, 0))
+                    total[key] = (known[0] + samples, known[1] + amount)
         return total
+
+    def _done(self, target: str) -> Sums:
+        """Return what every job did on a target: of the records that are there, and of those that have left."""
+        ledger = self.world.ledger
+        done = {
+            job: JobSum(counters=dict(work.counters))
+            for job, work in job_totals(ledger.targets[target].stays.values()).items()
+        }
+        merge(done, ledger.parked.get(target, {}))
+        return done
 
     def _wrongly_published(self) -> list[str]:
         """Return the totals of the last closed sweep that are not what the lives add up to."""
@@ -178,9 +195,9 @@ class History:
         closed = self.sweeps.close(some_day, frozenset())[-1]
         tables = {**closed.tables, **closed.clients}
         wrong = []
-        for name, target in self.world.ledger.targets.items():
+        for name in self.world.ledger.targets:
             table = tables[self._place(name).table]
-            totals = job_totals(target.stays.values())
+            totals = self._done(name)
             for job in totals.keys() | set(table.jobs):
                 known = totals[job].counters if job in totals else {}
                 if {k: v for k, v in known.items() if any(v)} != table.job(job).counters:
@@ -190,7 +207,7 @@ class History:
     def _wrong_details(self, *, with_histograms: bool) -> list[str]:
         """Return minima and maxima that differ, and histograms where no life was in doubt."""
         extremes, histograms = shown(self.world.ledger.book.details.values())
-        our_extremes, our_histograms = accounted(self.world.ledger.stays)
+        our_extremes, our_histograms = accounted(self.world.ledger.stays, self.world.ledger.parked)
         wrong = [
             f"{key} was {pair}, not {our_extremes.get(key)}"
             for key, pair in extremes.items()
@@ -213,6 +230,10 @@ class History:
             self.world.events["skipped in a read", self.plan.versions[0]] += skipped
         if self.world.ledger.book.invisible:
             self.world.events["invisible clear", self.plan.versions[0]] += len(self.world.ledger.book.invisible)
+        for target, sums in self.world.ledger.parked.items():
+            mounts = [mount for stay in self.world.ledger.targets[target].stays.values() for _, mount in stay.mounts]
+            back = sums.keys() & {job for mount in mounts for job in mount.jobs}
+            self.world.events["parked, and back", self.plan.versions[0]] += len(back)
         seen = {life.readable_key for life in self.world.site.truth.lives}
         if b"a?b" in seen:
             self.world.events["equal ids", self.plan.versions[0]] += 1

@@ -56,6 +56,8 @@ class Plan:
     """Of one message; a read has as many as it needs."""
     calm: bool
     """No gap in reading, no clear, no equal ids, and nobody idle near the interval: nothing may be flagged."""
+    parked_every: int = 0
+    """Records that are gone leave the accounting after every so many sweeps, as early as may be; 0: never."""
     steps: tuple[Step, ...] = field(repr=False)
 
 
@@ -115,6 +117,7 @@ def make_plan(seed: int) -> Plan:
         targets=targets,
         part_records=rng.choice((1, 2, 8192, 8192, 8192)),
         calm=kind == "calm",
+        parked_every=(0, 1, 1, 2, 7)[seed // len(VERSIONS) % 5],
         steps=tuple(sorted(steps)),
     )
 

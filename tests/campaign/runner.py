@@ -44,6 +44,7 @@ JOBS = Kind(
     cells={
         **{event: VERSIONS for event in EVENTS if event != "skip"},
         **{f"evicted, back {how}": VERSIONS for how in ("lower", "equal", "higher")},
+        **dict.fromkeys(("parked", "parked, and back"), VERSIONS),
         "header switched": SWITCHABLE,
         "skipped in a read": SKIPPING,
         "equal ids": QUESTION_MARKS,

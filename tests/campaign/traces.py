@@ -56,6 +56,12 @@ class Pages:
         self.suspects -= page.records.keys()
         self.reads.append(page)
 
+    def renumber(self, new_row: dict[int, int]) -> None:
+        """Follow rows that have other numbers now."""
+        for page in self.reads:
+            page.records = {new_row[row]: shown for row, shown in page.records.items() if row in new_row}
+        self.suspects = {new_row[row] for row in self.suspects if row in new_row}
+
     def _was_busy(self, row: int, page: Page) -> bool:
         """Tell whether a record cannot have been evicted: then its end betrays a clear."""
         return any(

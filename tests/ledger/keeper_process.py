@@ -5,17 +5,19 @@ import resource
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
 
 from harvest.v1.stream_pb2 import Batch
-from harvest_aggregator import accounts
+from harvest_aggregator import accounts, parking
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.keeping import Keeper
 from harvest_aggregator.ledger import Ledger
-from harvest_core.accounting.totals import job_totals
+from harvest_core.accounting.parking import JobSum, Sums, merge, park
+from harvest_core.accounting.totals import JobWork, job_totals
 from harvest_site.loading import load
 
 LIMIT_SECONDS = 60
@@ -34,17 +36,32 @@ def delivery(sent: Sent) -> Delivery:
 
 def totals(keeper: Keeper) -> dict[str, Any]:
     """Return all that jobs did, by kind of target, and what could not be known."""
-    kept = keeper._accounts._targets.items()  # noqa: SLF001 - to the last number, whatever was published
-    done = {
-        kind: job_totals(stay for place, target in kept if place.kind == kind for stay in target.account.stays.values())
-        for kind in ("OST", "MDT")
+    accounts = keeper._accounts  # noqa: SLF001 - to the last number, whatever was published
+    sums: dict[str, Sums] = {"OST": {}, "MDT": {}}
+    for place, target in accounts._targets.items():  # noqa: SLF001
+        for job, work in job_totals(target.account.stays.values()).items():
+            merge(sums[place.kind], {job: JobSum(counters=dict(work.counters))})
+        merge(sums[place.kind], {job: more.done for job, more in target.leaving.items()})
+    for key, more in accounts._parked("fs"):  # noqa: SLF001
+        merge(sums[key.kind], {key.job: more.done})
+    flagged, incomplete = accounts.marks()
+    return {
+        "done": {
+            kind: {job: JobWork(counters=some.counters) for job, some in jobs.items()} for kind, jobs in sums.items()
+        },
+        "known": {
+            place: (target.tally.unread_lines, target.tally.unseen_seconds, target.tally.unplaced_reads)
+            for place, target in accounts._targets.items()  # noqa: SLF001
+        },
+        "incomplete": incomplete,
+        "flagged": flagged,
+        "unnamed": accounts.unnamed,
     }
-    known = [(place, target.tally) for place, target in sorted(kept)]
-    return {"done": done, "known": known, "unnamed": keeper._accounts.unnamed}  # noqa: SLF001
 
 
 def _serve(path: Path, site: str, pipe: Connection) -> None:
     accounts._FOLD_READS = _FOLD_READS  # type: ignore[misc] # noqa: SLF001 - so that it is killed while folding, too
+    parking.park = partial(park, sure_reads=1)  # type: ignore[attr-defined] # and so that rows leave before it is over
     tick = 0
     keeper = Keeper(Ledger(path), load(site), now=lambda: tick + 1.0)
     try:

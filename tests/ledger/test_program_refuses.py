@@ -84,7 +84,7 @@ def replace(ledger: Path) -> None:
 
 def make_newer(ledger: Path) -> None:
     with closing(sqlite3.connect(ledger)) as opened:
-        opened.execute("PRAGMA user_version = 3")
+        opened.execute("PRAGMA user_version = 4")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def make_newer(ledger: Path) -> None:
         (cut_short, ("is damaged", RESTORE)),
         (overwrite_a_page, ("is damaged", RESTORE)),
         (replace, ("is not a ledger of Harvest", RESTORE)),
-        (make_newer, ("has version 3, and this aggregator reads version 2", "run the aggregator that wrote it")),
+        (make_newer, ("has version 4, and this aggregator reads version 3", "run the aggregator that wrote it")),
     ],
 )
 def test_a_ledger_that_is_no_good_is_refused(

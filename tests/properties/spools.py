@@ -1,6 +1,6 @@
 """Histories of the campaign as every agent has spooled them, and what they add up to."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from functools import cache
 
@@ -8,6 +8,7 @@ from campaign.agents import encoded
 from campaign.history import History
 from campaign.plan import make_plan
 from harvest.v1.stream_pb2 import Batch
+from harvest_core.accounting.parking import JobSum, Sums, merge, park
 from harvest_core.accounting.targets import TargetAccount
 from harvest_core.accounting.totals import job_totals
 from harvest_core.accounting.wire import joined, read
@@ -43,19 +44,27 @@ def facts_of(packet: Packet) -> Facts:
     return joined([read(Batch.FromString(message)) for message in packet])
 
 
-def outcome(packets: Iterable[Packet]) -> tuple[Totals, Flagged]:
-    """Apply reads in the order given; return every job's totals, and all that could not be known."""
+def outcome(packets: Iterable[Packet], *, parked_after: Container[int] = ()) -> tuple[Totals, Flagged]:
+    """Apply reads in the order given; return every job's totals, and all that could not be known.
+
+    After some of the reads all rows leave that may.
+    """
     accounts: dict[str, TargetAccount] = {}
     flagged: Flagged = []
-    for packet in packets:
+    parked: dict[str, Sums] = {OST: {}, MDT: {}}
+    for number, packet in enumerate(packets):
         facts = facts_of(packet)
         for flag in accounts.setdefault(facts.target, TargetAccount()).apply(facts).ambiguities:
             flagged.append((facts.target, flag.mount.jobs[flag.row], flag.was_new, int(flag.amount.sum())))
+        if number in parked_after:
+            for stay in accounts[facts.target].stays.values():
+                merge(parked[facts.kind], park(stay, sure_reads=1))
     totals: Totals = {}
     for kind in (OST, MDT):
         stays = [stay for target, account in accounts.items() if kind in target for stay in account.stays.values()]
-        for job, work in job_totals(stays).items():
-            totals |= {(kind, job, *counter): amount for counter, amount in work.counters.items()}
+        merge(parked[kind], {job: JobSum(counters=dict(work.counters)) for job, work in job_totals(stays).items()})
+        for job, done in parked[kind].items():
+            totals |= {(kind, job, *counter): amount for counter, amount in done.counters.items()}
     return totals, sorted(flagged)
 
 

@@ -1,7 +1,7 @@
 """Deliveries of small agents that write ever more, for tests of what becomes of them."""
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harvest.v1.stream_pb2 import TARGET_KIND_OST, Batch
@@ -30,21 +30,29 @@ class Writer:
     incarnation: bytes = b"incarnation-no-1"
     boot_id: str = "boot-1"
     start_seconds: int = START
-    """When all its records began; 0 where the server does not say."""
+    """When records that are new began; 0 where the server does not say."""
+    version: tuple[int, ...] = (2, 15, 8)
     seq: int = 0
     named: set[tuple[str, bytes]] = field(default_factory=set)
     slots: dict[bytes, int] = field(default_factory=dict)
+    slots_used: int = 0
 
     @property
     def tick(self) -> int:
         """The tick of the sweep that was sent last."""
         return START + INTERVAL * self.seq
 
-    def sweep(self, written: Mapping[bytes, int], *, tick: int | None = None) -> Delivery:
-        """Return the next sweep, in which all these jobs moved on every target."""
+    def sweep(self, written: Mapping[bytes, int], *, tick: int | None = None, gone: Iterable[bytes] = ()) -> Delivery:
+        """Return the next sweep, in which all these jobs moved on every target, and others are gone from all."""
         self.seq += 1
         tick = self.tick if tick is None else tick
-        messages = [self._read(target, written, tick) for target in self.targets]
+        left = array("q", [self.slots.pop(job) for job in gone])
+        self.named = {(target, job) for target, job in self.named if job in self.slots}
+        for job in written:
+            if job not in self.slots:
+                self.slots[job] = self.slots_used
+                self.slots_used += 1
+        messages = [self._read(target, written, tick, left) for target in self.targets]
         end = Batch(
             incarnation=self.incarnation, seq=self.seq, tick_seconds=tick, period_seconds=INTERVAL, last_of_sweep=True
         )
@@ -61,8 +69,8 @@ class Writer:
             batches=tuple((message.SerializeToString(), message) for message in messages),
         )
 
-    def _read(self, target: str, written: Mapping[bytes, int], tick: int) -> Batch:
-        slots = [self.slots.setdefault(job, len(self.slots)) for job in written]
+    def _read(self, target: str, written: Mapping[bytes, int], tick: int, gone: "array[int]") -> Batch:
+        slots = [self.slots[job] for job in written]
         fresh = [job for job in written if (target, job) not in self.named]
         facts = Facts(
             incarnation=self.incarnation,
@@ -75,11 +83,12 @@ class Writer:
             complete=True,
             read_at=tick * SECOND,
             uptime=tick * SECOND,
-            lustre_version=(2, 15, 8),
+            lustre_version=self.version,
             cleanup_interval_seconds=600,
             names=[(self.slots[job], job, self.start_seconds * SECOND, 0) for job in fresh],
             counters=[(0, "write_bytes", "bytes")] if fresh else [],
             order=array("q", [self.slots[job] for job in fresh]),
+            gone=gone,
             moved=Moved(
                 slot=array("q", slots),
                 snapshot=array("q", [tick * SECOND] * len(slots)),

@@ -1,7 +1,7 @@
 """What all targets did, in memory: made durable first, then applied; the same way live and after a restart."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
@@ -13,7 +13,8 @@ from harvest.v1.stream_pb2 import Batch, ReadCost
 from harvest_aggregator import sqlite
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
-from harvest_aggregator.ledger import Fold, Ledger, Line, StoredStay
+from harvest_aggregator.ledger import Fold, Ledger, Line, ParkedKey, StoredStay, Write
+from harvest_aggregator.parking import Leaving, Parked, let_go, take_over
 from harvest_aggregator.published import InDoubt, JobKey, TargetStatus, Unknown
 from harvest_aggregator.tallies import Tally
 from harvest_core.accounting import snapshots
@@ -51,6 +52,8 @@ class KeptTarget:
     servers: dict[StayKey, str] = field(default_factory=dict)
     """What the server of each stay is called, as far as is known."""
     cost: ReadCost = field(default_factory=ReadCost)
+    leaving: Leaving = field(default_factory=dict)
+    """What is in it no more, and in the ledger when it is folded."""
 
 
 class Accounts:
@@ -64,6 +67,8 @@ class Accounts:
         self._unshown: tuple[Place, MountState] | None = None
         self._shown_at = 0.0
         self._marks: tuple[dict[JobKey, InDoubt], frozenset[JobKey]] | None = None
+        self._marked: dict[JobKey, Parked] = {}
+        """The marks of jobs that have left a target."""
         self.unnamed: dict[str, bytes] = {}
         """Agents that spoke of records which they never named to us, and in which incarnation."""
 
@@ -79,17 +84,33 @@ class Accounts:
         for name in names:
             if name not in here:
                 targets |= self._loaded(name)
+        parked = [pair for name in names for pair in self._parked(name)]
         self._site = site
         self._targets = targets
-        self._marks = None
+        self._marks, self._marked = None, {}
         ticks = (mount.last_tick for kept in targets.values() for mount in _mounts(kept.account))
         seen = max((tick for tick in ticks if tick <= now_seconds), default=-1)
         self._sweeps = Sweeps(deadline_seconds=site.spec.deadline_seconds, closed_tick_seconds=seen)
+        until = int(now_seconds) + self._near_seconds
         for place, kept in targets.items():
+            for job, more in kept.leaving.items():
+                self._sweeps.restore_sum(place.table, job, more.done, until_tick=until)
             for stay in kept.account.stays.values():
-                self._sweeps.restore(place, stay, until_tick=int(now_seconds) + self._near_seconds)
+                self._sweeps.restore(place, stay, until_tick=until)
                 self._unshown = (place, stay.mounts[-1][1])
+        for key, more in parked:
+            self._take_back(key, more, until)
         self._shown_at = now_seconds
+
+    def _take_back(self, key: ParkedKey, more: Parked, until_tick: int) -> None:
+        """Add what is parked to what is shown."""
+        self._sweeps.restore_sum((key.filesystem, key.kind), key.job, more.done, until_tick=until_tick)
+        self._mark((key.filesystem, key.job), more)
+
+    def _mark(self, key: JobKey, more: Parked) -> None:
+        if more.doubt.resets or more.incomplete:
+            self._marked.setdefault(key, Parked()).add(Parked(doubt=more.doubt, incomplete=more.incomplete))
+        self._marks = None
 
     @property
     def _near_seconds(self) -> int:
@@ -167,6 +188,43 @@ class Accounts:
         for first in range(0, len(changed), _FOLDS_AT_ONCE):
             self._fold(changed[first : first + _FOLDS_AT_ONCE])
 
+    def forget(self, jobs: Iterable[JobKey], write: Write) -> set[JobKey]:
+        """Let jobs go that are over, with all they did and all marks; return which.
+
+        What they did is taken out in one transaction with what ``write`` writes of it. Those that an open sweep has
+        work of are left for another time. It looks at every record that is there: better for many jobs than for one.
+        """
+        wanted: dict[str, set[bytes]] = {}
+        for filesystem, job in jobs:
+            wanted.setdefault(filesystem, set()).add(job)
+        touched: dict[Place, KeptTarget] = {}
+        for filesystem in wanted:
+            wanted[filesystem] -= self._sweeps.at_work(filesystem)
+        for place, kept in self._of_jobs():
+            names = wanted.get(place.filesystem, set())
+            before = kept.tally.flagged.keys() | kept.tally.incomplete
+            changed = take_over(kept.leaving, kept.account, names, kept.tally) if names else set()
+            kept.changed |= changed
+            if changed or not names.isdisjoint(before | kept.leaving.keys()):
+                touched[place] = kept
+        gone = {(filesystem, job) for filesystem, names in wanted.items() for job in names}
+        if not gone:
+            return gone
+        self._ledger.retire(gone, [_fold(place, kept) for place, kept in touched.items()], write)
+        self._folded(touched)
+        for filesystem, names in wanted.items():
+            self._sweeps.remove(filesystem, names)
+        for key in gone:
+            self._marked.pop(key, None)
+        self._marks = None
+        return gone
+
+    def recall(self, back: Mapping[ParkedKey, Parked], now_seconds: float, write: Write) -> None:
+        """Take back what was forgotten, because more came of it; in one transaction with what ``write`` writes."""
+        self._ledger.reinstate(back, write)
+        for key, more in back.items():
+            self._take_back(key, more, int(now_seconds) + self._near_seconds)
+
     def marks(self) -> tuple[dict[JobKey, InDoubt], frozenset[JobKey]]:
         """Return the jobs whose totals are in doubt, and those of which something may never have been shown."""
         if self._marks is None:
@@ -177,6 +235,14 @@ class Accounts:
                 for job, doubt in kept.tally.flagged.items():
                     key = (place.filesystem, job)
                     flagged[key] = flagged.get(key, InDoubt()).plus(doubt)
+            leaving = [
+                ((place.filesystem, job), more) for place, kept in self._of_jobs() for job, more in kept.leaving.items()
+            ]
+            for key, marked in [*self._marked.items(), *leaving]:
+                if marked.doubt.resets:
+                    flagged[key] = flagged.get(key, InDoubt()).plus(marked.doubt)
+                if marked.incomplete:
+                    incomplete.add(key)
             self._marks = (flagged, frozenset(incomplete))
         return self._marks
 
@@ -224,6 +290,12 @@ class Accounts:
             self._applied(kept, said, [Batch.FromString(bytes(part.payload)) for part in parts])
         return targets
 
+    def _parked(self, filesystem: str) -> list[tuple[ParkedKey, Parked]]:
+        try:
+            return list(self._ledger.parked(filesystem))
+        except (ValueError, TypeError, KeyError) as error:
+            raise LedgerError(sqlite.damaged(self._ledger.path, str(error))) from error
+
     def _applied(self, kept: KeptTarget, said: tuple[str, bytes, int], parts: list[Batch]) -> Work:
         """Apply one read. One that cannot be placed is counted and left out: nothing else would become of it later."""
         kept.reads += 1
@@ -264,8 +336,17 @@ class Accounts:
         chosen = {place: self._targets[place] for place in places}
         if not chosen:
             return
+        for place, kept in chosen.items():
+            if not place.of_clients:
+                let_go(kept.leaving, kept.account, kept.changed, kept.tally)
         self._ledger.fold([_fold(place, kept) for place, kept in chosen.items()])
-        for kept in chosen.values():
+        self._folded(chosen)
+
+    def _folded(self, chosen: Mapping[Place, KeptTarget]) -> None:
+        for place, kept in chosen.items():
+            for job, more in kept.leaving.items():
+                self._mark((place.filesystem, job), more)
+            kept.leaving.clear()
             kept.reads = 0
             kept.changed.clear()
 
@@ -276,7 +357,13 @@ def _fold(place: Place, kept: KeptTarget) -> Fold:
         for position, (boot_id, stay) in enumerate(kept.account.stays.items())
         if boot_id in kept.changed
     ]
-    return Fold(filesystem=place.filesystem, target=_stored(place), stays=stays, tally=kept.tally.dump())
+    return Fold(
+        filesystem=place.filesystem,
+        target=_stored(place),
+        stays=stays,
+        tally=kept.tally.dump(),
+        parked={ParkedKey(*place.table, job): more for job, more in kept.leaving.items()},
+    )
 
 
 def _new(target: str) -> KeptTarget:

@@ -1,9 +1,11 @@
 """What must last: what agents sent, how far each of them came, and what it all added up to. Used by one thread."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,13 +17,16 @@ from harvest_aggregator.amounts import Amounts, dump, load
 from harvest_aggregator.deliveries import Raw
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.locking import Lock, refuse_network
+from harvest_aggregator.parking import Parked
 from harvest_aggregator.records import named, write
-from harvest_aggregator.tables import batch, meta, run, snapshot, stream, tally, writer
+from harvest_aggregator.tables import batch, meta, parked, run, snapshot, stream, tally, writer
 from harvest_core.jobs.identity import JobName
 
 _CHECKPOINT_BYTES: Final = 16 << 20
 """So much is written before it is copied from the WAL into the file: some 20 ms, and a bound on the WAL."""
 _PROBE_BYTES: Final = 1 << 20
+_JOBS_AT_ONCE: Final = 500
+"""Asked for in one statement; SQLite takes some 30,000."""
 
 
 class Line(NamedTuple):
@@ -55,6 +60,14 @@ class Run(NamedTuple):
     """What former runs did."""
 
 
+class ParkedKey(NamedTuple):
+    """Of what a sum is."""
+
+    filesystem: str
+    kind: str
+    job: bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
     """What stands for all batches of a target from now on."""
@@ -64,6 +77,12 @@ class Fold:
     stays: Sequence[StoredStay]
     """Those that changed since the last one."""
     tally: bytes
+    parked: Mapping[ParkedKey, Parked] = field(default_factory=dict)
+    """What left since the last one."""
+
+
+Write = Callable[[Connection, Mapping[ParkedKey, Parked]], None]
+"""Writes more in a transaction, about what was taken out or put back in it."""
 
 
 class Ledger:
@@ -145,16 +164,78 @@ class Ledger:
                 del self._acked[key]
 
     def fold(self, folds: Sequence[Fold]) -> None:
-        """Replace all batches of these targets by snapshots, which hold what they came to."""
+        """Replace all batches of these targets by snapshots, which hold what they came to; park what left these."""
         with self._transaction() as connection:
-            for fold in folds:
-                where = {"filesystem": fold.filesystem, "target": fold.target}
-                for stay in fold.stays:
-                    connection.execute(_upsert(snapshot, "server", "position", "payload"), {**where, **stay._asdict()})
-                counted = {**where, "checksum": zlib.crc32(fold.tally), "payload": fold.tally}
-                connection.execute(_upsert(tally, "checksum", "payload"), counted)
-                connection.execute(delete(batch).filter_by(**where))
+            self._fold(connection, folds)
+        self._count(folds)
+
+    def retire(self, jobs: Collection[tuple[str, bytes]], folds: Sequence[Fold], write: Write) -> None:
+        """Take what is parked of jobs (file system, id) out, after folding, and let somebody write of it."""
+        with self._transaction() as connection:
+            self._fold(connection, folds)
+            taken: dict[ParkedKey, Parked] = {}
+            for filesystem, job in jobs:
+                mine = {"filesystem": filesystem, "job": job}
+                for kind, payload, checksum in connection.execute(
+                    select(parked.c.kind, parked.c.payload, parked.c.checksum).filter_by(**mine)
+                ):
+                    key = ParkedKey(filesystem, kind, job)
+                    taken[key] = self._parked(key, payload, checksum)
+                connection.execute(delete(parked).filter_by(**mine))
+            write(connection, taken)
+        self._count(folds)
+
+    def reinstate(self, back: Mapping[ParkedKey, Parked], write: Write) -> None:
+        """Park what was taken out before, and let somebody write of it."""
+        with self._transaction() as connection:
+            self._park(connection, list(back.items()))
+            write(connection, back)
+
+    def _fold(self, connection: Connection, folds: Sequence[Fold]) -> None:
+        for fold in folds:
+            where = {"filesystem": fold.filesystem, "target": fold.target}
+            for stay in fold.stays:
+                connection.execute(_upsert(snapshot, "server", "position", "payload"), {**where, **stay._asdict()})
+            counted = {**where, "checksum": zlib.crc32(fold.tally), "payload": fold.tally}
+            connection.execute(_upsert(tally, "checksum", "payload"), counted)
+            connection.execute(delete(batch).filter_by(**where))
+        self._park(connection, [pair for fold in folds for pair in fold.parked.items()])
+
+    def _park(self, connection: Connection, sums: Sequence[tuple[ParkedKey, Parked]]) -> None:
+        """Add to what is parked; a key may come several times."""
+        totals = {key: Parked() for key, _ in sums}
+        for (filesystem, kind), keys in groupby(sorted(totals), itemgetter(0, 1)):
+            query = select(parked.c.job, parked.c.payload, parked.c.checksum).filter_by(
+                filesystem=filesystem, kind=kind
+            )
+            jobs = [key.job for key in keys]
+            for first in range(0, len(jobs), _JOBS_AT_ONCE):
+                known = connection.execute(query.where(parked.c.job.in_(jobs[first : first + _JOBS_AT_ONCE])))
+                for job, payload, checksum in known:
+                    key = ParkedKey(filesystem, kind, job)
+                    totals[key] = self._parked(key, payload, checksum)
+        for key, more in sums:
+            totals[key].add(more)
+        rows = [(key, total.dump()) for key, total in totals.items()]
+        if rows:
+            connection.execute(
+                _upsert(parked, "checksum", "payload"),
+                [{**key._asdict(), "checksum": zlib.crc32(payload), "payload": payload} for key, payload in rows],
+            )
+
+    def _parked(self, key: ParkedKey, payload: bytes, checksum: int) -> Parked:
+        self._check(payload, checksum, f"what is parked of {key.job!r}")
+        return Parked.load(payload)
+
+    def _count(self, folds: Sequence[Fold]) -> None:
         self._written_bytes += sum(len(stay.payload) for fold in folds for stay in fold.stays)
+
+    def parked(self, filesystem: str) -> Iterator[tuple[ParkedKey, Parked]]:
+        """Return what jobs did on a file system of which no snapshot has records any more."""
+        query = select(parked.c.kind, parked.c.job, parked.c.payload, parked.c.checksum)
+        for kind, job, payload, checksum in self._rows(query.where(parked.c.filesystem == filesystem)):
+            key = ParkedKey(filesystem, kind, job)
+            yield key, self._parked(key, payload, checksum)
 
     def stays(self, filesystem: str) -> Iterator[StoredStay]:
         """Return the snapshots of a file system's targets, each target's in their order."""

@@ -108,6 +108,18 @@ run = Table(
 )
 """Jobs that are not over: when the present run began, and what earlier ones did that the snapshots hold, too."""
 
+parked = Table(
+    "parked",
+    schema,
+    Column("filesystem", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # of target
+    Column("job", LargeBinary, nullable=False),
+    Column("checksum", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("filesystem", "job", "kind"),
+)
+"""What jobs did of which snapshots have no records any more; added to with the snapshots that they leave."""
+
 writer = Table("writer", schema, Column("epoch", BigInteger, nullable=False))
 """One row: who may write. Whoever opens the ledger raises the epoch, and who finds another one has lost."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from harvest.v1.stream_pb2 import Batch
 from harvest_core.accounting.apply import Stay, Work
 from harvest_core.accounting.mounts import MountState
+from harvest_core.accounting.parking import JobSum, Sums, merge, park
 from harvest_core.accounting.snapshots import dump, load
 from harvest_core.accounting.targets import TargetAccount
 from harvest_core.accounting.totals import JobWork, job_totals
@@ -42,6 +43,7 @@ class Aggregator:
     flags: list[Flag] = field(default_factory=list)
     unseen_seconds: int = 0
     incomplete_jobs: set[str] = field(default_factory=set)
+    parked: Sums = field(default_factory=dict)
 
     def take(self, sweep: Sweep) -> Work:
         """Apply the messages of one read."""
@@ -58,7 +60,14 @@ class Aggregator:
 
     def job(self, name: str) -> JobWork:
         """Return all that one job did."""
-        return job_totals(self.stays())[name.encode("latin-1")]
+        sums = {job: JobSum(counters=dict(work.counters)) for job, work in job_totals(self.stays()).items()}
+        merge(sums, self.parked)
+        return JobWork(counters=sums.get(name.encode("latin-1"), JobSum()).counters)
+
+    def park(self, *, sure_reads: int = 1, unsure_reads: int = 3) -> None:
+        """Let rows go that may."""
+        for stay in self.stays():
+            merge(self.parked, park(stay, sure_reads=sure_reads, unsure_reads=unsure_reads))
 
     def total(self, name: str, counter: str = DATA) -> tuple[int, int]:
         """Return (samples, sum) of one counter of one job."""

@@ -142,8 +142,8 @@ def test_what_is_damaged_or_foreign_is_refused() -> None:
     for end in (0, 5, 20, 30, len(payload) - 1):
         with pytest.raises(SnapshotError):
             load(payload[:end])
-    with pytest.raises(SnapshotError, match="format 3"):
-        load(written_by(3, payload[20:]))
+    with pytest.raises(SnapshotError, match="format 4"):
+        load(written_by(4, payload[20:]))
 
 
 @pytest.mark.parametrize("body", [b"", b"n", b"z", b"dV", b"lia", b"lV" + b"\xff" * 8, b"d" + b"V" + bytes(8)])

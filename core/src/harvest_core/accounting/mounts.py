@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from harvest_core.accounting import slots as numbered
 from harvest_core.facts import Name
 
 Integers = NDArray[np.int64]
@@ -15,7 +16,18 @@ _FIRST_ROOM = 64
 _NEVER_FIRST = ("stamp", "seen_tick", "value_tick", "work_tick", "least", "most")
 _ZERO_FIRST = (
     *("start", "snapshot", "used", "absent", "least_interval", "value_seq"),
-    *("back_steps", "surely_absent", "in_doubt", "unplaced", "spoilt", "is_twin", "is_live", "is_server", "horizon"),
+    *(
+        "back_steps",
+        "surely_absent",
+        "in_doubt",
+        "unplaced",
+        "spoilt",
+        "is_twin",
+        "is_live",
+        "is_server",
+        "horizon",
+        "opened",
+    ),
     *("samples", "sums"),
 )
 """What a new row's columns hold."""
@@ -96,7 +108,7 @@ class MountState:
         self.last_could_skip = True
         """The last whole read may have missed records that were there."""
         self.slots: dict[bytes, Integers] = {}
-        """Per incarnation: the row of each slot."""
+        """Per incarnation: the slots in use, and the row of each."""
         self.codes: dict[bytes, Integers] = {}
         """Per incarnation: the column of each code."""
         self._newest_started: dict[bytes, int] = {}
@@ -119,6 +131,13 @@ class MountState:
         self.bucket_count: Integers = np.zeros(0, np.int64)
         """How many values a bucket counts in the present life."""
         self.closed_histograms: dict[tuple[bytes, int, int], int] = {}
+        self.opened = np.zeros(_FIRST_ROOM, np.bool_)
+        """The first whole read showed it when no other mount was known: nobody was told that its job may have done more
+        before."""
+        self.opening: set[bytes] = set()
+        """The jobs of such rows that have left."""
+        self.drops = 0
+        """How often rows have left, so that those that are left got other numbers."""
 
     def learn(
         self,
@@ -136,19 +155,19 @@ class MountState:
             codes = _with_room(codes, code)
             codes[code] = self._column(name, unit)
         self.codes[incarnation] = codes
-        known = self.slots.setdefault(incarnation, np.zeros(0, np.int64))
-        names = [*names, *(name for name in again if name[0] >= len(known) or known[name[0]] == NEVER)]
+        known = self.slots.setdefault(incarnation, numbered.NOTHING)
+        names = [*names, *_unknown(known, again)]
         self._newest_started = {}
         if any(not start for _, _, start, _ in names) and self.start.any():
             self._newest_started = {job: row for row, job in enumerate(self.jobs) if self.start[row]}
         if names:
-            slots = [slot for slot, _, _, _ in names]
-            self.slots[incarnation] = known = _with_room(known, max(slots))
-            known[slots] = self._rows_of_names(names)
+            rows = self._rows_of_names(names)
+            self.slots[incarnation] = numbered.with_names(known, [slot for slot, _, _, _ in names], rows)
 
     def rows_of(self, incarnation: bytes, slots: Integers) -> Integers:
         """Return the rows of slots; one that was never named is refused."""
-        return _known(self.slots[incarnation], slots, "slot")
+        known = self.slots[incarnation]
+        return _known(known[1], numbered.places(known, slots), "slot")
 
     def columns_of(self, incarnation: bytes, codes: Integers) -> Integers:
         """Return the columns of counters' codes, likewise."""
@@ -303,6 +322,32 @@ class MountState:
         rows = [row for row, name in enumerate(self.jobs) if name == job and self.most[row, column] != NEVER]
         return (int(self.least[rows, column].min()), int(self.most[rows, column].max())) if rows else None
 
+    def drop(self, rows: Integers) -> None:
+        """Let rows go, and whatever stands for them; what they added up to must have been taken before."""
+        count = len(self.jobs)
+        stays = np.ones(count, np.bool_)
+        stays[rows] = False
+        new_row = np.where(stays, np.cumsum(stays) - 1, NEVER)
+        new = new_row.tolist()
+        self.opening.update(self.jobs[row] for row in np.flatnonzero(self.opened[:count] & ~stays))
+        for name in BY_ROW:
+            setattr(self, name, getattr(self, name)[:count][stays])
+        self.jobs = [job for job, row in zip(self.jobs, new, strict=True) if row != NEVER]
+        self.rows = {key: new[row] for key, row in self.rows.items() if new[row] != NEVER}
+        self.closed = {new[row]: earlier for row, earlier in self.closed.items() if new[row] != NEVER}
+        self.twins = {
+            job: kept for job, group in self.twins.items() if (kept := [new[row] for row in group if stays[row]])
+        }
+        self.ended = {new[row] for row in self.ended if stays[row]}
+        self.order = new_row[self.order[stays[self.order]]]
+        self.slots = {name: numbered.without(known, new_row, NEVER) for name, known in self.slots.items()}
+        self._newest_started = {}
+        mine = stays[self.bucket >> _ROW_SHIFT]
+        bucket = self.bucket[mine]
+        self.bucket = (new_row[bucket >> _ROW_SHIFT] << _ROW_SHIFT) | (bucket & ((1 << _ROW_SHIFT) - 1))
+        self.bucket_count = self.bucket_count[mine]
+        self.drops += 1
+
     def totals(self) -> tuple[Integers, Integers]:
         """Return what all rows' lives add up to: samples and sums, by row and column."""
         count = len(self.jobs)
@@ -322,6 +367,13 @@ def _known(places: Integers, numbers: Integers, what: str) -> Integers:
     if len(found) and found.min() == NEVER:
         raise UnnamedError(f"a {what} is used that was never named")
     return found
+
+
+def _unknown(known: Integers, names: Iterable[Name]) -> list[Name]:
+    """Return those of which nobody told before what their slots stand for."""
+    names = list(names)
+    places = numbered.places(known, np.array([slot for slot, _, _, _ in names], np.int64))
+    return [name for name, place in zip(names, places.tolist(), strict=True) if place == len(known[0])]
 
 
 def _with_room(numbers: Integers, index: int) -> Integers:

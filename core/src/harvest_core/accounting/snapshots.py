@@ -18,7 +18,7 @@ from harvest_core.accounting.apply import Stay
 from harvest_core.accounting.mounts import BY_ROW, MountState
 
 _MAGIC: Final = b"HVstay"
-_VERSION: Final = 2
+_VERSION: Final = 3
 _HEADER: Final = struct.Struct("<6sHQI")
 """Magic, version, length and checksum of what follows."""
 _COUNT: Final = struct.Struct("<Q")

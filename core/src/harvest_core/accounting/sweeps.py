@@ -1,6 +1,6 @@
 """Sweeps as others see them: closed once, then immutable; totals, and rates from the work of one tick."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harvest_core.accounting.apply import Stay, Work
-from harvest_core.accounting.mounts import Integers
+from harvest_core.accounting.mounts import NEVER, Integers
+from harvest_core.accounting.parking import JobSum
 from harvest_core.accounting.totals import Counter, JobTable, JobWork, fitted, job_work
 
 Floats = NDArray[np.float64]
@@ -182,6 +183,10 @@ class _OpenTable:
         np.add.at(self.sample_rates.reshape(-1), places, work.samples / divisor)
         np.add.at(self.sum_rates.reshape(-1), places, work.sums / divisor)
 
+    def keep(self, rows: Integers) -> None:
+        self.samples, self.sums = self.samples[rows], self.sums[rows]
+        self.sample_rates, self.sum_rates = self.sample_rates[rows], self.sum_rates[rows]
+
 
 def _compact(numbers: Integers) -> NDArray[Any]:
     """Return numbers that are not negative in as few bytes as the largest needs."""
@@ -226,6 +231,36 @@ class Sweeps:
         A clock that was ahead may have given ticks after the last one that can be: they tell no job's last work.
         """
         self._tables.setdefault((place.table, place.of_clients), JobTable()).add_stay(stay, until_tick)
+
+    def restore_sum(self, table: tuple[str, str], job: bytes, done: JobSum, *, until_tick: int) -> None:
+        """Likewise what a job did of which there are no records any more."""
+        self._tables.setdefault((table, False), JobTable()).add_sum(job, done, until_tick)
+
+    def at_work(self, filesystem: str) -> set[bytes]:
+        """Return the jobs of which a sweep that is still open has work."""
+        found: set[bytes] = set()
+        for sweep in self._open.values():
+            for key, work in sweep.tables.items():
+                if key[0][0] == filesystem and not key[1]:
+                    jobs = tuple(self._tables[key].jobs)
+                    found.update(jobs[row] for row in _workers(work))
+        return found
+
+    def remove(self, filesystem: str, jobs: Collection[bytes]) -> None:
+        """Let jobs go that no open sweep has work of. Sweeps that are closed keep them."""
+        for key, table in self._tables.items():
+            if key[0][0] == filesystem and not key[1] and not table.jobs.keys().isdisjoint(jobs):
+                shape, count = table.samples.shape, len(table.jobs)
+                kept = table.remove(jobs)
+                new_row = np.full(count, NEVER, np.int64)
+                new_row[kept] = np.arange(len(kept))
+                for sweep in self._open.values():
+                    if key in sweep.tables:
+                        sweep.tables[key].fit(shape)
+                        sweep.tables[key].keep(kept)
+                    for place, works in sweep.work.items():
+                        if (place.table, place.of_clients) == key:
+                            sweep.work[place] = tuple(_renumbered(work, new_row) for work in works)
 
     def report(self, place: Place, work: Work, *, late: bool = False) -> None:
         """Take in one target's work; what is late, or comes after its sweep was closed, raises totals only."""
@@ -291,6 +326,16 @@ def _holds_seconds(work: Work) -> int:
     return max(work.period_seconds, int(windows.min()) if len(windows) else 0)
 
 
+def _workers(work: _OpenTable) -> Integers:
+    """Return the rows of all who did anything."""
+    return np.flatnonzero(work.samples.any(axis=1) | work.sums.any(axis=1))
+
+
+def _renumbered(work: TickWork, new_row: Integers) -> TickWork:
+    row, column = np.divmod(work.place.astype(np.int64), work.counters)
+    return work._replace(place=_compact(new_row[row] * work.counters + column))
+
+
 def _closed(table: JobTable, work: _OpenTable, held: Iterable[TickWork], tick_seconds: int) -> ClosedTable:
     """Add a tick's work to the totals, and return how they stand."""
     work.fit(table.samples.shape)
@@ -298,7 +343,7 @@ def _closed(table: JobTable, work: _OpenTable, held: Iterable[TickWork], tick_se
         work.hold(earlier)
     table.samples += work.samples
     table.sums += work.sums
-    table.worked(np.flatnonzero(work.samples.any(axis=1) | work.sums.any(axis=1)), tick_seconds)
+    table.worked(_workers(work), tick_seconds)
     jobs = len(table.jobs)
     totals = (table.samples[:jobs].copy(), table.sums[:jobs].copy())
     shown = (*totals, work.sample_rates[:jobs], work.sum_rates[:jobs], table.last_tick[:jobs].copy())

@@ -45,7 +45,9 @@ class TargetAccount:
             for mount in mounts:
                 incomplete |= _jobs(mount, mount.order)
             for mount in mounts[place : place + 2]:
-                incomplete |= _jobs(mount, _shown(mount))
+                incomplete |= _jobs(mount, _shown(mount)) | mount.opening
+        elif id(work.mount) not in whole:
+            work.mount.opened[_shown(work.mount)] = True
         if _may_be_over(work.mount, mounts):  # who is new in it may have worked until its end, too
             order = orders.get(id(work.mount), np.zeros(0, np.int64))
             incomplete |= _jobs(work.mount, np.setdiff1d(work.mount.order, order))

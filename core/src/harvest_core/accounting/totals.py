@@ -1,6 +1,6 @@
 """From records to jobs: sums over lives, mounts and targets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from harvest_core.accounting.apply import Stay
 from harvest_core.accounting.mounts import NEVER, Integers, MountState
+from harvest_core.accounting.parking import JobSum
 
 Counter = tuple[str, str]
 """(name, unit)."""
@@ -94,13 +95,17 @@ class JobTable:
         self.sums: Integers = np.zeros((0, 0), np.int64)
         self.last_tick: Integers = np.zeros(0, np.int64)
         """When each job last did anything, by row; NEVER where nobody can say."""
-        self._places: WeakKeyDictionary[MountState, tuple[Integers, Integers]] = WeakKeyDictionary()
-        """Per mount: the row here of each of its rows, and the column of each of its columns."""
+        self._places: WeakKeyDictionary[MountState, tuple[int, Integers, Integers]] = WeakKeyDictionary()
+        """Per mount, as long as its rows are the same: the row here of each that has done anything, and the column of
+        each of its columns."""
 
     def places(self, mount: MountState, row: Integers, column: Integers) -> Integers:
         """Return where in the flat table a mount's rows and columns are; the table has room for them then."""
         rows, columns = self._known(mount)
         places = rows[row]
+        if len(places) and places.min() == NEVER:
+            self._number(mount, rows, row)
+            places = rows[row]
         places *= len(self.counters)  # in place: more large arrays would cost several times as much
         places += columns[column]
         return places
@@ -119,21 +124,51 @@ class JobTable:
         """Add all that was done in a stay. Ticks after the last one that can be tell nothing."""
         for _, mount in stay.mounts:
             samples, sums = mount.totals()
-            row, column = np.indices(samples.shape)
-            places = self.places(mount, row.reshape(-1), column.reshape(-1))
-            self.add(places, samples.reshape(-1), sums.reshape(-1), NEVER)
-            ticks = mount.work_tick[: len(mount.jobs)]
-            self.worked(self._known(mount)[0], np.where(ticks <= until_tick, ticks, NEVER))
+            row, column = np.nonzero((samples != 0) | (sums != 0))
+            places = self.places(mount, row, column)
+            self.add(places, samples[row, column], sums[row, column], NEVER)
+            did = np.unique(row)
+            ticks = mount.work_tick[did]
+            self.worked(self._known(mount)[0][did], np.where(ticks <= until_tick, ticks, NEVER))
+
+    def add_sum(self, job: bytes, done: JobSum, until_tick: int) -> None:
+        """Add what a job did of which there are no records any more."""
+        [row] = _numbered(self.jobs, [job])
+        columns = _numbered(self.counters, list(done.counters))
+        self._make_room()
+        for column, (samples, total) in zip(columns, done.counters.values(), strict=True):
+            self.samples[row, column] += samples
+            self.sums[row, column] += total
+        if done.last_tick <= until_tick:
+            self.last_tick[row] = max(self.last_tick[row], done.last_tick)
+
+    def remove(self, jobs: Collection[bytes]) -> Integers:
+        """Let jobs go; return the former rows of those that stay, in order. Whoever has the old jobs keeps them."""
+        kept = np.array([row for job, row in self.jobs.items() if job not in jobs], np.int64)
+        self.jobs = {job: row for row, job in enumerate(job for job in self.jobs if job not in jobs)}
+        self.samples, self.sums, self.last_tick = self.samples[kept], self.sums[kept], self.last_tick[kept]
+        self._places.clear()
+        return kept
 
     def _known(self, mount: MountState) -> tuple[Integers, Integers]:
         nothing = np.zeros(0, np.int64)
-        rows, columns = self._places.get(mount, (nothing, nothing))
+        drops, rows, columns = self._places.get(mount, (mount.drops, nothing, nothing))
+        if drops != mount.drops:
+            rows = nothing
         if len(rows) < len(mount.jobs) or len(columns) < len(mount.counters):
-            rows = np.append(rows, _numbered(self.jobs, mount.jobs[len(rows) :]))
+            rows = np.append(rows, np.full(len(mount.jobs) - len(rows), NEVER))
             columns = np.append(columns, _numbered(self.counters, list(mount.counters)[len(columns) :]))
-            self._places[mount] = rows, columns
             self._make_room()
+        self._places[mount] = mount.drops, rows, columns
         return rows, columns
+
+    def _number(self, mount: MountState, rows: Integers, row: Integers) -> None:
+        """Give those rows of a mount their place that did nothing so far."""
+        did = np.zeros(len(rows), np.bool_)
+        did[row] = True
+        new = np.flatnonzero(did & (rows == NEVER))
+        rows[new] = _numbered(self.jobs, [mount.jobs[row] for row in new.tolist()])
+        self._make_room()
 
     def _make_room(self) -> None:
         room = len(self.samples)

@@ -1,0 +1,22 @@
+"""However many jobs ran: memory follows those that are there."""
+
+from pathlib import Path
+
+import pytest
+
+from support.days import JOBS_A_DAY, Day
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("version", [(2, 17, 0), (2, 12, 9)], ids=["surely absent", "may be skipped"])
+def test_from_the_third_hour_on_nothing_grows(version: tuple[int, ...], tmp_path: Path) -> None:
+    day = Day(tmp_path / "ledger.db", version)
+
+    _, second, *later = day.hours(3)
+
+    print(second, *later, sep="\n")
+    for kept in later:
+        for name in kept.__dataclass_fields__:
+            assert getattr(kept, name) <= 1.1 * getattr(second, name), name
+    assert day.wrong == []
+    assert day.finished > JOBS_A_DAY / 24 / 2
