@@ -1,19 +1,20 @@
 """Days of many jobs through accounts and ledger, in no time: what stays in memory, and whether every job is right."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import numpy as np
-from sqlalchemy import Connection
 
+from harvest.v1.stream_pb2 import JobTable, SlurmHealth, SlurmJob
 from harvest_aggregator.accounts import Accounts
 from harvest_aggregator.catalogue import Catalogues
-from harvest_aggregator.ledger import Ledger, ParkedKey
-from harvest_aggregator.parking import Parked
+from harvest_aggregator.following import Following
+from harvest_aggregator.ledger import Ledger
 from harvest_core.accounting.snapshots import dump
 from harvest_core.accounting.sweeps import Place
+from harvest_core.jobs.identity import JobName
 from harvest_site.loading import load
 from support.deliveries import INTERVAL, SITE, START, Writer
 
@@ -23,9 +24,7 @@ HOUR = 3600
 _MOVES_EVERY = 5
 """Sweeps; each job in another one."""
 _EVICTED_AFTER = 640
-_OVER_AFTER = 3600
-"""Seconds after a job's end, when everybody has forgotten it."""
-_WRITTEN = ("write_bytes", "bytes")
+_CLUSTER = "clusters: [{name: vu, filesystems: [home], slurm: {server: slurm1}}]"
 
 
 @dataclass(slots=True)
@@ -40,6 +39,9 @@ class Kept:
     state_bytes: int = 0
     """Of all columns."""
     snapshot_bytes: int = 0
+    followed: int = 0
+    told: int = 0
+    """By Slurm."""
 
     def at_least(self, other: "Kept") -> None:
         """Keep the larger of each."""
@@ -49,6 +51,7 @@ class Kept:
 
 @dataclass(slots=True)
 class _Job:
+    begun: int
     end: int
     gone_at: int = 0
     written: int = 0
@@ -70,7 +73,8 @@ class Day:
         """Play so many hours; yield the most that was kept in each."""
         ledger = Ledger(self.path)
         ledger.open()
-        accounts, catalogues = Accounts(ledger, load(SITE)), Catalogues()
+        site, catalogues = load(SITE + _CLUSTER), Catalogues()
+        accounts, following = Accounts(ledger, site), Following(site, ledger)
         accounts.load(START)
         agent = Writer(targets=TARGETS, version=self.version)
         most = Kept()
@@ -81,14 +85,15 @@ class Day:
             accounts.accept([delivery], START + tick + 1.0)
             expected = frozenset(Place("home", "OST", target) for target in TARGETS)
             [closed] = accounts.close(START + tick + 1.0, expected)
+            following.take_table("vu", self._table(sweep))
+            following.take_sweep(closed, START + tick + 1.0)
             while accounts.fold_some(busy=False):
                 pass
-            if sweep % 9 == 0:
-                over = [name for name, job in self._jobs.items() if job.end + _OVER_AFTER <= tick]
-                accounts.forget([("home", name) for name in over], self._final)
-                ledger.settle()
+            if following.settle(closed, accounts, START + tick + 1.0):
+                self._check(ledger, accounts)
+            ledger.settle()
             if sweep % 30 == 0:
-                most.at_least(_kept(accounts, catalogues.of(closed).count))
+                most.at_least(_kept(accounts, following, catalogues.of(closed, following.identities).count))
             if tick % HOUR == 0:
                 yield most
                 most = Kept()
@@ -98,7 +103,8 @@ class Day:
         """Return what the jobs that do something now have written."""
         begun = range((sweep - 1) * INTERVAL * JOBS_A_DAY // 86_400, sweep * INTERVAL * JOBS_A_DAY // 86_400)
         for number in begun:
-            self._jobs[b"%d" % (4_000_000 + number)] = _Job(end=sweep * INTERVAL + self._rng.randrange(60, HOUR))
+            end = sweep * INTERVAL + self._rng.randrange(60, HOUR)
+            self._jobs[b"%d" % (4_000_000 + number)] = _Job(begun=sweep * INTERVAL, end=end)
         moved = {}
         for number, (name, job) in enumerate(self._jobs.items()):
             if job.end > sweep * INTERVAL and ((sweep + number) % _MOVES_EVERY == 0 or not job.written):
@@ -110,16 +116,33 @@ class Day:
     def _gone(self, tick: int) -> list[bytes]:
         return [name for name, job in self._jobs.items() if tick - INTERVAL < job.gone_at <= tick]
 
-    def _final(self, connection: Connection, taken: Mapping[ParkedKey, Parked]) -> None:
-        del connection
-        for key, parked in taken.items():
+    def _table(self, sweep: int) -> JobTable:
+        """Return what Slurm says of jobs that began or ended since the last sweep."""
+        tick = sweep * INTERVAL
+        told = [
+            SlurmJob(id=int(name), user="jane", state="RUNNING" if job.end > tick else "COMPLETED")
+            for name, job in self._jobs.items()
+            if job.begun == tick or tick - INTERVAL < job.end <= tick
+        ]
+        for one in told:
+            job = self._jobs[b"%d" % one.id]
+            one.start_seconds, one.end_seconds = START + job.begun, START + job.end if one.state == "COMPLETED" else 0
+        return JobTable(last=True, jobs=told, health=SlurmHealth(answered_seconds=START + tick))
+
+    def _check(self, ledger: Ledger, accounts: Accounts) -> None:
+        """Compare the records of jobs that were let go with what these did."""
+        here = {job for table in accounts._sweeps._tables.values() for job in table.jobs}  # noqa: SLF001
+        over = {JobName("vu", name): job for name, job in self._jobs.items() if job.written and name not in here}
+        for name, records in ledger.records_of(list(over)).items():
             self.finished += 1
-            written, job = parked.done.counters[_WRITTEN][0], self._jobs.pop(key.job)
-            if written != job.written * len(TARGETS) or parked.doubt.resets or parked.incomplete:
-                self.wrong.append(f"{key.job!r} wrote {job.written * len(TARGETS)}, not {written}: {parked}")
+            del self._jobs[name.job]
+            [record] = records
+            done = record["filesystems"]["home"]["ost"]["ops"]["write_bytes"]["samples"]
+            if done != over[name].written * len(TARGETS) or record["late"] or record["ambiguous_resets"]:
+                self.wrong.append(f"{name} wrote {over[name].written * len(TARGETS)}: {record}")
 
 
-def _kept(accounts: Accounts, numbered: int) -> Kept:
+def _kept(accounts: Accounts, following: Following, numbered: int) -> Kept:
     targets = accounts._targets.values()  # noqa: SLF001 - what is in memory is what this is about
     stays = [stay for kept in targets for stay in kept.account.stays.values()]
     mounts = [mount for stay in stays for _, mount in stay.mounts]
@@ -133,4 +156,6 @@ def _kept(accounts: Accounts, numbered: int) -> Kept:
         numbered=numbered,
         state_bytes=sum(numbers.nbytes for numbers in held),
         snapshot_bytes=sum(len(dump(stay)) for stay in stays),
+        followed=len(following._met),  # noqa: SLF001
+        told=len(following.facts()["vu"].jobs),
     )

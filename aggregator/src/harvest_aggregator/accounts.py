@@ -188,6 +188,10 @@ class Accounts:
         for first in range(0, len(changed), _FOLDS_AT_ONCE):
             self._fold(changed[first : first + _FOLDS_AT_ONCE])
 
+    def at_work(self, filesystem: str) -> set[bytes]:
+        """Return the jobs of which a sweep that is still open has work."""
+        return self._sweeps.at_work(filesystem)
+
     def forget(self, jobs: Iterable[JobKey], write: Write) -> set[JobKey]:
         """Let jobs go that are over, with all they did and all marks; return which.
 

@@ -1,22 +1,33 @@
-"""Follows jobs from sweep to sweep: whose they are, and when each of their runs began."""
+"""Follows jobs from sweep to sweep: whose they are, when each of their runs began, and when they are over."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sqlalchemy import Connection
 
 from harvest.v1.stream_pb2 import JobQuestion, JobTable, SlurmJob
+from harvest_aggregator.accounts import Accounts
+from harvest_aggregator.amounts import Amounts, less, plus
 from harvest_aggregator.finals import final_record
-from harvest_aggregator.ledger import Ledger, Run
+from harvest_aggregator.ledger import Ledger, ParkedKey, Run, forget_runs
+from harvest_aggregator.parking import Parked
 from harvest_aggregator.people import person_of
 from harvest_aggregator.published import InDoubt
+from harvest_aggregator.records import with_former, write
 from harvest_aggregator.runs import Cut, Runs, day_of
 from harvest_aggregator.slurm import ClusterFacts, Clusters, is_alive
+from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.sweeps import ClosedSweep
+from harvest_core.facts import MDT, OST
 from harvest_core.jobs.identity import Identities, Identity, JobName
-from harvest_core.jobs.life import WAITING
+from harvest_core.jobs.life import WAITING, Sign, is_settled
 from harvest_site.model import Site
 from harvest_site.views import job_ids_of
 
 Json = dict[str, Any]
+
+_SETTLE_SECONDS: Final = 600
+"""So often jobs that are over are let go, all together: each time their targets are folded."""
 
 
 class Following:
@@ -40,6 +51,7 @@ class Following:
         self._day = 0
         self._unwritten: tuple[dict[JobName, Run], list[Json]] = ({}, [])
         self._starts: dict[JobName, int] | None = None
+        self._settled_at = 0.0
 
     def load(self) -> None:
         """Bring back what is durable."""
@@ -86,12 +98,88 @@ class Following:
                     self._replaced[name] = replaced
         facts = self._clusters.facts()
         for name in changed:
-            job_number = self._met[name].number
-            job = None if job_number is None or name.cluster not in facts else facts[name.cluster].jobs.get(job_number)
+            job = _job(self._met[name], facts)
             if job is not None and job.start_seconds and job.state not in WAITING:
                 self._began(name, job.start_seconds)
         self._new_day(closed.tick_seconds, new)
         self._write()
+
+    def settle(self, closed: ClosedSweep, accounts: Accounts, now_seconds: float) -> int:
+        """Write the final records of jobs that are over, and let them go; return how many these were."""
+        if now_seconds < self._settled_at + _SETTLE_SECONDS:
+            return 0
+        self._settled_at = now_seconds
+        facts = self._clusters.facts()
+        over = {name for name in self._met if self._is_over(name, closed, facts, now_seconds)}
+        busy = {filesystem: accounts.at_work(filesystem) for filesystem in {place[0] for place in closed.tables}}
+        over = {name for name in over if not any(job in busy.get(on, ()) for on, job in self.runs.ids(name))}
+        if not over:
+            return 0
+
+        def write_all(connection: Connection, taken: Mapping[ParkedKey, Parked]) -> None:
+            write(connection, [self._final(name, taken, facts) for name in sorted(over)])
+            forget_runs(connection, over)
+
+        accounts.forget({key for name in over for key in self.runs.ids(name)}, write_all)
+        self._forget(over)
+        return len(over)
+
+    def _is_over(
+        self, name: JobName, closed: ClosedSweep, facts: Mapping[str, ClusterFacts], now_seconds: float
+    ) -> bool:
+        identity = self._met[name]
+        worked = max(
+            (
+                int(table.last_tick[row])
+                for filesystem, job in self.runs.ids(name)
+                for place, table in closed.tables.items()
+                if place[0] == filesystem and (row := table.row(job)) is not None
+            ),
+            default=0,
+        )
+        job = _job(identity, facts)
+        sign = Sign(
+            state=None if job is None else job.state,
+            ended_seconds=None if job is None else job.end_seconds or None,
+            worked_seconds=max(worked, 0),
+        )
+        return is_settled(sign, now_seconds)
+
+    def _final(self, name: JobName, taken: Mapping[ParkedKey, Parked], facts: Mapping[str, ClusterFacts]) -> Json:
+        """Return the record of a job: all that it did, less its earlier runs, and what a former record has."""
+        amounts: Amounts = {}
+        doubt, complete, last_tick = InDoubt(), True, NEVER
+        for filesystem, job_id in self.runs.ids(name):
+            for kind in (OST, MDT):
+                if (mine := taken.get(ParkedKey(filesystem, kind, job_id))) is not None:
+                    amounts = plus(amounts, {(filesystem, kind): dict(mine.done.counters)})
+                    doubt = doubt.plus(mine.doubt)
+                    complete &= not mine.incomplete
+                    last_tick = max(last_tick, mine.done.last_tick)
+        job = _job(self._met[name], facts)
+        record = final_record(
+            name,
+            less(amounts, self.runs.cuts.get(name, {})),
+            job=job,
+            person=person_of(job, self._met[name], facts),
+            doubt=doubt,
+            complete=complete,
+            last_tick_seconds=None if last_tick == NEVER else last_tick,
+        )
+        start = self.runs.starts.get(name)
+        return with_former({**record, "start": start, "start_seconds": start}, self.before.get(name, ()))
+
+    def _forget(self, names: set[JobName]) -> None:
+        for name in names:
+            number = self._met.pop(name).number
+            self._replaced.pop(name, None)
+            if number is not None:
+                self._numbers.pop((name.cluster, number), None)
+                self._clusters.forget_job(name.cluster, number)
+        self.runs.forget(names)
+        self.identities.forget(names)
+        self._starts = None
+        self.before = {name: records for name, records in self.before.items() if name not in names}
 
     def _new(self, closed: ClosedSweep) -> list[JobName]:
         """Return the jobs that were not there before."""
@@ -154,6 +242,12 @@ class Following:
         if runs or records:
             self._ledger.write_runs(runs.values(), records)
             self._unwritten = ({}, [])
+
+
+def _job(identity: Identity, facts: Mapping[str, ClusterFacts]) -> SlurmJob | None:
+    """Return what Slurm says of a job."""
+    cluster = facts.get(identity.name.cluster)
+    return None if cluster is None or identity.number is None else cluster.jobs.get(identity.number)
 
 
 def _slurm_agents(site: Site) -> dict[str, str]:

@@ -11,7 +11,7 @@ from harvest_aggregator.answers import printed
 from harvest_aggregator.catalogue import MEASURES, Catalogue, Integers, Numbers, Part, added
 from harvest_aggregator.people import People
 from harvest_aggregator.published import InDoubt, Published
-from harvest_aggregator.records import merged
+from harvest_aggregator.records import with_former
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.totals import Counter, counts_read_bytes, counts_written_bytes
 from harvest_core.jobs.identity import JobName
@@ -74,14 +74,8 @@ def jobs(
             job["here"] = rates
     if published.before:
         names = [catalogue.jobs[number].name for number in chosen.tolist()]
-        shown = [_with_former(job, published.before.get(name, ())) for name, job in zip(names, shown, strict=True)]
+        shown = [with_former(job, published.before.get(name, ())) for name, job in zip(names, shown, strict=True)]
     return shown
-
-
-def _with_former(job: Json, records: Iterable[Json]) -> Json:
-    """Return a job with what it had done when its record was written, if that was in the same run."""
-    former = next((one for one in records if job["start"] in {None, one["start"]}), None)
-    return job if former is None else merged(former, job)
 
 
 def _last_ticks(parts: Iterable[Part], chosen: Integers) -> list[int | None]:

@@ -236,6 +236,8 @@ class Keeper:
                 return
             self._ledger.probe()
             self.problem = None
+        if closed:
+            self._jobs.settle(closed[-1], self._accounts, now)
         self._accounts.fold_some(busy=busy)
         if not busy:
             self._ledger.settle()

@@ -340,6 +340,12 @@ class Ledger:
             raise LedgerError(sqlite.damaged(self.path, f"{what} is not what was written"))
 
 
+def forget_runs(connection: Connection, names: Iterable[JobName]) -> None:
+    """Forget the runs of jobs that are over."""
+    for name in names:
+        connection.execute(delete(run).filter_by(**name._asdict()))
+
+
 def _upsert(table: Table, *changed: str) -> Insert:
     row = insert(table)
     return row.on_conflict_do_update(

@@ -70,6 +70,12 @@ def merged(before: Json, later: Json) -> Json:
     }
 
 
+def with_former(job: Json, records: Iterable[Json]) -> Json:
+    """Return a job with what it had done when its record was written, if that was in the same run."""
+    former = next((one for one in records if job["start"] in {None, one["start"]}), None)
+    return job if former is None else merged(former, job)
+
+
 def _added(one: Json, other: Json) -> Json:
     ops: dict[str, Json] = {name: dict(counted) for name, counted in one["ops"].items()}
     for name, counted in other["ops"].items():

@@ -119,6 +119,12 @@ class _Cluster:
         if over:
             self._facts = None
 
+    def forget_job(self, number: int) -> None:
+        for known in (self._met, self._lost, self._unknown, self._asked):
+            known.discard(number)
+        if not is_alive(self._jobs.get(number, SlurmJob())) and self._jobs.pop(number, None) is not None:
+            self._facts = None
+
     def facts(self) -> ClusterFacts:
         if self._facts is None:
             self._facts = ClusterFacts(
@@ -171,6 +177,11 @@ class Clusters:
             for cluster in self._clusters.values():
                 cluster.forget(now_seconds)
         self._ask()
+
+    def forget_job(self, cluster: str, number: int) -> None:
+        """Forget a job whose final record is written."""
+        if cluster in self._clusters:
+            self._clusters[cluster].forget_job(number)
 
     def changed(self) -> list[tuple[str, int, SlurmJob | None]]:
         """Return the jobs that changed since this was last asked for, each with the run that another one replaced."""

@@ -1,0 +1,148 @@
+"""Jobs that are over: one final record, nothing left in memory, and late work that is added and marked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harvest.v1.stream_pb2 import JobTable, SlurmHealth, SlurmJob
+from harvest_aggregator.accounts import Accounts
+from harvest_aggregator.following import Following
+from harvest_aggregator.ledger import Ledger
+from harvest_core.accounting.sweeps import ClosedSweep, Place
+from harvest_core.jobs.identity import JobName
+from harvest_core.jobs.life import FORGOTTEN_SECONDS, SETTLED_SECONDS
+from harvest_site.loading import load
+from support.deliveries import INTERVAL, START, Writer
+
+SITE = load("""
+interval: 20s
+filesystems: [{name: home, servers: [oss1]}]
+clusters: [{name: vu, filesystems: [home], slurm: {server: slurm1}}]
+""")
+MIB = 1 << 20
+LATER = SETTLED_SECONDS + 700
+"""Also the next time that anybody looks."""
+
+
+class House:
+    """Accounts and those who follow jobs, on one ledger."""
+
+    def __init__(self, path: Path) -> None:
+        self.ledger = Ledger(path)
+        self.ledger.open()
+        self.accounts = Accounts(self.ledger, SITE)
+        self.accounts.load(START)
+        self.following = Following(SITE, self.ledger)
+        self.following.load()
+        self.closed: ClosedSweep | None = None
+
+    def slurm(self, number: int, state: str, *, end: int = 0, start: int = START) -> None:
+        told = SlurmJob(id=number, user="jane", account="dark", state=state, start_seconds=start, end_seconds=end)
+        table = JobTable(last=True, jobs=[told], health=SlurmHealth(answered_seconds=START))
+        self.following.take_table("vu", table)
+
+    def sweep(self, agent: Writer, tick: int, **written: int) -> None:
+        moved = {name.removeprefix("j").encode(): amount for name, amount in written.items()}
+        self.accounts.accept([agent.sweep(moved, tick=tick)], tick + 1.0)
+        [self.closed] = self.accounts.close(tick + 1.0, frozenset({Place("home", "OST", "home-OST0000")}))
+        self.following.take_sweep(self.closed, tick + 1.0)
+        self.following.settle(self.closed, self.accounts, tick + 1.0)
+
+    def jobs(self) -> set[bytes]:
+        assert self.closed is not None
+        return {job for table in self.closed.tables.values() for job in table.jobs}
+
+    def records(self, job: bytes) -> list[dict[str, Any]]:
+        name = JobName("vu", job)
+        return self.ledger.records_of([name]).get(name, [])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def house(path: Path) -> Iterator[House]:
+    made = House(path)
+    yield made
+    made.ledger.close()
+
+
+def written(record: dict[str, Any]) -> int:
+    amount: int = record["filesystems"]["home"]["ost"]["write_bytes"]
+    return amount // MIB
+
+
+def test_a_job_that_ended_has_one_record_when_nothing_came_for_a_while(house: House) -> None:
+    agent = Writer()
+    house.slurm(7, "RUNNING")
+    house.sweep(agent, START + 20, j7=5, j8=1)
+    house.slurm(7, "COMPLETED", end=START + 30)
+    house.sweep(agent, START + 40, j7=6)
+    house.sweep(agent, START + SETTLED_SECONDS, j8=2)
+    assert house.records(b"7") == []
+    house.sweep(agent, START + LATER, j8=3)
+    house.sweep(agent, START + LATER + INTERVAL, j8=4)
+
+    (record,) = house.records(b"7")
+    assert (written(record), record["user"], record["state"], record["late"]) == (6, "jane", "final", False)
+    assert (record["start"], record["end_seconds"], record["slurm_state"]) == (START, START + 30, "COMPLETED")
+    assert record["last_tick_seconds"] == START + 40
+    assert house.jobs() == {b"8"}
+
+
+def test_late_work_is_added_once_and_marked_also_over_a_restart(house: House, path: Path) -> None:
+    agent = Writer()
+    house.slurm(7, "COMPLETED", end=START)
+    house.sweep(agent, START + 20, j7=5)
+    house.sweep(agent, START + LATER)
+    house.sweep(agent, START + LATER + INTERVAL, j7=9)  # Lustre still had its record, and counted on
+    assert house.jobs() == {b"7"}
+    house.ledger.close()
+
+    again = House(path)
+    again.slurm(7, "COMPLETED", end=START)
+    again.sweep(agent, START + 2 * LATER, j8=1)
+    again.sweep(agent, START + 3 * LATER + INTERVAL, j8=2)
+    again.sweep(agent, START + 4 * LATER + INTERVAL, j8=3)
+    (record,) = again.records(b"7")
+    assert (written(record), record["late"]) == (9, True)
+    again.ledger.close()
+
+
+def test_a_requeued_job_settles_as_two_runs(house: House) -> None:
+    agent = Writer()
+    house.slurm(7, "RUNNING")
+    house.sweep(agent, START + 20, j7=5)
+    house.slurm(7, "RUNNING", start=START + 30)
+    house.sweep(agent, START + 40, j7=8)
+    house.slurm(7, "FAILED", start=START + 30, end=START + 50)
+    house.sweep(agent, START + LATER, j8=1)
+    house.sweep(agent, START + 2 * LATER, j8=2)
+    assert [(one["start"], written(one)) for one in house.records(b"7")] == [(START + 30, 3), (START, 5)]
+    assert house.following.runs.cuts == {}
+    assert list(house.ledger.runs()) == []
+
+
+def test_what_nobody_follows_settles_half_an_hour_after_its_last_work(house: House) -> None:
+    agent = Writer()
+    house.sweep(agent, START + 20, jstrange=5)
+    house.sweep(agent, START + FORGOTTEN_SECONDS)
+    assert house.records(b"strange") == []
+    house.sweep(agent, START + FORGOTTEN_SECONDS + 620)
+    (record,) = house.records(b"strange")
+    assert (written(record), record["user"], record["slurm_state"]) == (5, None, None)
+
+
+def test_a_quiet_job_that_slurm_runs_is_never_let_go(house: House) -> None:
+    agent = Writer()
+    house.slurm(7, "RUNNING")
+    house.sweep(agent, START + 20, j7=5)
+    for days in range(1, 9):
+        house.sweep(agent, START + days * 86400)
+    assert house.records(b"7") == []
+    house.sweep(agent, START + 9 * 86400)
+    assert house.jobs() == {b"7"}
