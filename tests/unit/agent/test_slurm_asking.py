@@ -62,7 +62,7 @@ def scene() -> Scene:
 
 
 def job(number: int, state: str = "RUNNING") -> SlurmJob:
-    return SlurmJob(id=number, state=state, start_seconds=100)
+    return SlurmJob(id=number, state=state, start_seconds=100, partition="batch")
 
 
 def test_slurm_is_asked_once_per_period_from_beginning_to_beginning(scene: Scene) -> None:

@@ -127,12 +127,13 @@ class JobBoard:
             for number, found in runs.items():
                 tries = self._wanted.pop(number, 0) + 1
                 others = self._others(number, found.values())
+                if tries < _TRIES and not all(job.is_ended and job.partition for job in others):
+                    self._wanted[number] = tries  # it is late, and of a brief job knows only the end at first
+                    others = [job for job in others if job.partition]
                 if others:
                     _put(self._settled, number, tuple(others), _SETTLED_MOST)
                     self._tell(others)
-                    if tries < _TRIES and not all(job.is_ended for job in others):  # it may be late
-                        self._wanted[number] = tries
-                elif self._table.get(number) is None:
+                elif number not in self._wanted and self._table.get(number) is None:
                     _put(self._unknown, number, None, _UNKNOWN_MOST)
                     for feed in self._feeds:
                         feed.unknown[number] = None
