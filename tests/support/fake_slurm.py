@@ -17,7 +17,8 @@ cut) head -c 100 squeue.json ;;
   case "{name} $*" in
   sacct*) cat sacct.txt ;;
   *--json*) if [ -e squeue.json ]; then cat squeue.json; else echo "unrecognized option '--json'" >&2; exit 1; fi ;;
-  *) cat squeue.txt ;;
+  *--Format*) if [ -e squeue.txt ]; then cat squeue.txt; else echo "Invalid job format specification" >&2; exit 1; fi ;;
+  *) cat squeue.old ;;
   esac ;;
 esac
 """
@@ -37,7 +38,7 @@ class FakeSlurm:
             path.chmod(0o755)
         self.does("well")
         self.accounts()
-        (self.folder / "squeue.txt").write_text("")
+        (self.folder / "squeue.old").write_text("")
 
     def does(self, mode: str) -> None:
         """Be well, hang, fail, print garbage or half an answer."""
@@ -48,8 +49,12 @@ class FakeSlurm:
         self._replace("squeue.json", json.dumps({"meta": {}, "errors": [], "jobs": jobs}))
 
     def prints(self, *lines: str) -> None:
-        """Print these as an old squeue does, which knows no JSON."""
+        """Print these as squeue does where text is wanted."""
         self._replace("squeue.txt", "".join(f"{line}\n" for line in lines))
+
+    def prints_of_old(self, *lines: str) -> None:
+        """Print these as an old squeue does, which knows only short columns."""
+        self._replace("squeue.old", "".join(f"{line}\n" for line in lines))
 
     def accounts(self, *lines: str) -> None:
         """Print these as sacct does."""

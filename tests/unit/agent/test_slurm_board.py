@@ -139,6 +139,16 @@ def test_what_accounting_does_not_know_is_never_asked_again(board: JobBoard) -> 
     assert [number for part in tables(other) for number in part.unknown_jobs] == [7], "another one is told, too"
 
 
+def test_numbers_that_no_job_can_have_are_asked_of_nobody(board: JobBoard) -> None:
+    feed = board.feed()
+    shows(board)
+    tables(feed)
+    feed.ask([0, 4294967294, 1 << 60], [])
+    assert board.to_ask(1000) == []
+    board.told()
+    assert [number for part in tables(feed) for number in part.unknown_jobs] == [0, 4294967294, 1 << 60]
+
+
 def test_an_earlier_run_of_a_job_that_was_requeued_is_told_beside_the_present_one(board: JobBoard) -> None:
     feed = board.feed()
     shows(board, job(1, "RUNNING", 100))

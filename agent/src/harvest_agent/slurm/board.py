@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from harvest.v1.stream_pb2 import JobTable, StreamRequest
-from harvest_core.slurm.jobs import SlurmJob
+from harvest_core.slurm.jobs import SlurmJob, is_job_number
 from harvest_core.slurm.table import SlurmTable
 
 _PART_BYTES: Final = 1 << 20
@@ -146,7 +146,7 @@ class JobBoard:
                 known = [*self._settled.get(number, ()), *([shown] if shown is not None else [])]
                 if known:
                     self._tell(known, [feed])
-                elif number in self._unknown:
+                elif number in self._unknown or not is_job_number(number):
                     feed.unknown[number] = None
                 else:
                     self._want(number)
