@@ -206,6 +206,15 @@ def test_a_large_table_is_asked_for_as_text(tmp_path: Path) -> None:
     assert forms(slurm) == ["--json", "--Format", "--Format"]
 
 
+def test_a_command_that_prints_nonsense_for_ever_is_ended_before_another_is_begun(tmp_path: Path) -> None:
+    slurm = FakeSlurm(tmp_path / "slurm")
+    slurm.does("flood")
+    slurm.prints(LINE)
+    assert shown(commands(slurm)) == ["7 RUNNING alice"]
+    assert len(slurm.hung()) == 1
+    assert not (slurm.folder / "two-at-once").exists()
+
+
 def test_nobodys_own_format_reaches_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SQUEUE_FORMAT", "SACCT_FORMAT", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", "SQUEUE_STATES"):
         monkeypatch.setenv(name, "mine")
@@ -214,7 +223,7 @@ def test_nobodys_own_format_reaches_the_commands(tmp_path: Path, monkeypatch: py
     (tmp_path / "squeue").chmod(0o755)
     for conf, seen in (("", "/etc/slurm.conf"), ("/our/slurm.conf", "/our/slurm.conf")):
         config = SlurmSettings(squeue=str(tmp_path / "squeue"), slurm_conf=conf)
-        with pytest.raises(SlurmError, match=f"code 1: SLURM_CONF={seen} SLURM_TIME_FORMAT=%s$"):
+        with pytest.raises(SlurmError, match=f"code 1: SLURM_CONF={seen} SLURM_TIME_FORMAT=%s SQUEUE_LOCAL=1$"):
             shown(Commands(config, Nobody()))
 
 

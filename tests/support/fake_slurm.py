@@ -12,6 +12,11 @@ case "$(cat mode)" in
 hang) echo $$ >> hung; sleep 3600 & echo $! >> hung; wait ;;
 fail) echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1 ;;
 garbage) head -c 300000 /dev/urandom ;;
+flood)
+  case "$*" in
+  *--json*) echo $$ >> hung; exec tr '\\0' x < /dev/zero ;;
+  *) if [ -e /proc/$(tail -1 hung) ]; then touch two-at-once; fi; cat squeue.txt ;;
+  esac ;;
 cut) head -c 100 squeue.json ;;
 *)
   case "{name} $*" in

@@ -35,11 +35,11 @@ _OURS: Final = ("SQUEUE_", "SACCT_", "SLURM_")
 
 
 def environment_of(settings: SlurmSettings, own: Mapping[str, str]) -> dict[str, str]:
-    """Return what commands may know: no format or filter that somebody has set for people."""
+    """Return what commands may know: no format or filter that somebody has set for people, no federation."""
     kept = {name: value for name, value in own.items() if not name.startswith(_OURS) or name == "SLURM_CONF"}
     if settings.slurm_conf:
         kept["SLURM_CONF"] = settings.slurm_conf
-    return kept | {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+    return kept | {"SLURM_TIME_FORMAT": "%s", "SQUEUE_LOCAL": "1", "LC_ALL": "C"}
 
 
 class Commands:
