@@ -24,6 +24,8 @@ RUNNING = {
 ENDED = RUNNING | {"job_state": ["COMPLETED"], "end_time": 1700000200, "exit_code": 0}
 ACCOUNTED = "7|7|1000|alice|users|physics|batch|CANCELLED by 1000|1700000000|1700000100|1700000150|1|0:15|a|b"
 
+LINE = "{0}|{0}|1000|alice|users|physics|batch|RUNNING|1700000000|1700000100|1700003700|4|0:0|0|job number {0}"
+
 
 class Scene:
     """An agent beside a Slurm, an aggregator that wants its jobs."""
@@ -139,6 +141,31 @@ def test_a_slurm_that_fails_is_named_sweeps_go_on_and_nothing_is_forgotten(
     assert any(each.startswith(f"Slurm: {problem}") for each in told)
     assert scene.states() == ["7 RUNNING"]
     assert not any(is_alive(pid) for pid in scene.slurm.hung())
+
+
+def test_a_hundred_thousand_jobs_come_in_parts_and_sweeps_go_on(scene: Scene) -> None:
+    lines = [LINE.format(number) for number in range(1, 100_001)]
+    scene.slurm.prints(*lines)
+    scene.start(period_seconds=5, limit_seconds=60)
+    full = scene.receiver.tables
+    wait_for(lambda: any(table.full and table.last for table in full), "the whole table", 100)
+    sweeps = len(scene.receiver.sweeps())
+    wait_for(lambda: len(scene.receiver.sweeps()) >= sweeps + 2, "sweeps")
+    lines[7] = lines[7].replace("RUNNING", "COMPLETED")
+    scene.slurm.prints(*lines)
+    wait_for(lambda: bool(full[-1].jobs) and not full[-1].full, "the change", 60)
+
+    assert [job.id for table in full if table.full for job in table.jobs] == list(range(1, 100_001))
+    assert all(table.ByteSize() < 4 << 20 for table in full)
+    assert [(job.id, job.state) for table in full if not table.full for job in table.jobs] == [(8, "COMPLETED")]
+    resident = max(batch.end.health.resident_bytes for batch in scene.receiver.sweeps())
+    print(f"100,000 jobs: {resident >> 20} MiB resident, {cpu_seconds(scene.agent.process.pid):.1f} s of CPU in all")
+    assert resident < 256 << 20
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
 
 
 def test_sigterm_leaves_no_process_behind(scene: Scene) -> None:

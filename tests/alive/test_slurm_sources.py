@@ -163,19 +163,37 @@ def commands(slurm: FakeSlurm) -> Commands:
     return Commands(SlurmSettings(squeue=str(slurm.folder / "squeue"), sacct=str(slurm.folder / "sacct")), Nobody())
 
 
-LINE = "7|7|1000|alice|users|physics|batch|RUNNING|1|2|3|1|sleep"
+LINE = "7|7|1000|alice|users|physics|batch|RUNNING|1|2|3|1|0:0|0|sleep"
+OLD_LINE = LINE.replace("0:0|0|", "")
 
 
-def test_whether_squeue_prints_json_is_found_out_once(tmp_path: Path) -> None:
+def forms(slurm: FakeSlurm) -> list[str]:
+    """Return how squeue was asked to print."""
+    return [call.split()[-1].partition("=")[0] for call in slurm.calls("squeue")]
+
+
+def test_what_squeue_can_print_is_found_out_once(tmp_path: Path) -> None:
     slurm = FakeSlurm(tmp_path / "slurm")
     source = commands(slurm)
     slurm.does("fail")
     with pytest.raises(SlurmError, match="Unable to contact"):
         shown(source)
     slurm.does("well")
-    slurm.prints(LINE)
+    assert shown(source) == [], "an empty queue says nothing of this"
+    slurm.prints_of_old(OLD_LINE)
     assert [shown(source) for _ in range(3)] == [["7 RUNNING alice"]] * 3
-    assert ["--json" in call for call in slurm.calls("squeue")] == [True, False, True, False, False, False]
+    assert forms(slurm) == ["--json", "--Format", "--format"] * 3 + ["--format"] * 2
+
+
+def test_json_is_taken_where_there_is_any(tmp_path: Path) -> None:
+    slurm = FakeSlurm(tmp_path / "slurm")
+    slurm.shows(JOB)
+    source = commands(slurm)
+    assert [shown(source) for _ in range(2)] == [["7 RUNNING alice"]] * 2
+    slurm.does("fail")
+    with pytest.raises(SlurmError, match="Unable to contact"):
+        shown(source)
+    assert forms(slurm) == ["--json"] * 3
 
 
 def test_a_large_table_is_asked_for_as_text(tmp_path: Path) -> None:
@@ -185,7 +203,16 @@ def test_a_large_table_is_asked_for_as_text(tmp_path: Path) -> None:
     source = commands(slurm)
     assert len(shown(source)) == 5001
     assert [len(shown(source)) for _ in range(2)] == [1, 1]
-    assert ["--json" in call for call in slurm.calls("squeue")] == [True, False, False]
+    assert forms(slurm) == ["--json", "--Format", "--Format"]
+
+
+def test_a_command_that_prints_nonsense_for_ever_is_ended_before_another_is_begun(tmp_path: Path) -> None:
+    slurm = FakeSlurm(tmp_path / "slurm")
+    slurm.does("flood")
+    slurm.prints(LINE)
+    assert shown(commands(slurm)) == ["7 RUNNING alice"]
+    assert len(slurm.hung()) == 1
+    assert not (slurm.folder / "two-at-once").exists()
 
 
 def test_nobodys_own_format_reaches_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +223,7 @@ def test_nobodys_own_format_reaches_the_commands(tmp_path: Path, monkeypatch: py
     (tmp_path / "squeue").chmod(0o755)
     for conf, seen in (("", "/etc/slurm.conf"), ("/our/slurm.conf", "/our/slurm.conf")):
         config = SlurmSettings(squeue=str(tmp_path / "squeue"), slurm_conf=conf)
-        with pytest.raises(SlurmError, match=f"code 1: SLURM_CONF={seen} SLURM_TIME_FORMAT=%s$"):
+        with pytest.raises(SlurmError, match=f"code 1: SLURM_CONF={seen} SLURM_TIME_FORMAT=%s SQUEUE_LOCAL=1$"):
             shown(Commands(config, Nobody()))
 
 
@@ -257,7 +284,7 @@ def test_a_pyslurm_that_ends_its_interpreter_or_hangs_is_named(tmp_path: Path, c
 
 def test_the_doctor_says_how_slurm_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slurm = FakeSlurm(tmp_path / "slurm")
-    slurm.prints("7|7|1000|alice|users|physics|batch|RUNNING|1|2|3|1|sleep")
+    slurm.prints(LINE)
     config = tmp_path / "agent.toml"
     uplink = {"address": "h:1", "server_name": "main.example.harvest", "ca": "/ca", "cert": "/cert", "key": "/key"}
     said = "".join(f'{name} = "{value}"\n' for name, value in uplink.items())

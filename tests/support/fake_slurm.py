@@ -12,12 +12,18 @@ case "$(cat mode)" in
 hang) echo $$ >> hung; sleep 3600 & echo $! >> hung; wait ;;
 fail) echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1 ;;
 garbage) head -c 300000 /dev/urandom ;;
+flood)
+  case "$*" in
+  *--json*) echo $$ >> hung; exec tr '\\0' x < /dev/zero ;;
+  *) if [ -e /proc/$(tail -1 hung) ]; then touch two-at-once; fi; cat squeue.txt ;;
+  esac ;;
 cut) head -c 100 squeue.json ;;
 *)
   case "{name} $*" in
   sacct*) cat sacct.txt ;;
   *--json*) if [ -e squeue.json ]; then cat squeue.json; else echo "unrecognized option '--json'" >&2; exit 1; fi ;;
-  *) cat squeue.txt ;;
+  *--Format*) if [ -e squeue.txt ]; then cat squeue.txt; else echo "Invalid job format specification" >&2; exit 1; fi ;;
+  *) cat squeue.old ;;
   esac ;;
 esac
 """
@@ -37,7 +43,7 @@ class FakeSlurm:
             path.chmod(0o755)
         self.does("well")
         self.accounts()
-        (self.folder / "squeue.txt").write_text("")
+        (self.folder / "squeue.old").write_text("")
 
     def does(self, mode: str) -> None:
         """Be well, hang, fail, print garbage or half an answer."""
@@ -48,8 +54,12 @@ class FakeSlurm:
         self._replace("squeue.json", json.dumps({"meta": {}, "errors": [], "jobs": jobs}))
 
     def prints(self, *lines: str) -> None:
-        """Print these as an old squeue does, which knows no JSON."""
+        """Print these as squeue does where text is wanted."""
         self._replace("squeue.txt", "".join(f"{line}\n" for line in lines))
+
+    def prints_of_old(self, *lines: str) -> None:
+        """Print these as an old squeue does, which knows only short columns."""
+        self._replace("squeue.old", "".join(f"{line}\n" for line in lines))
 
     def accounts(self, *lines: str) -> None:
         """Print these as sacct does."""

@@ -62,14 +62,22 @@ def scene() -> Scene:
 
 
 def job(number: int, state: str = "RUNNING") -> SlurmJob:
-    return SlurmJob(id=number, state=state, start_seconds=100)
+    return SlurmJob(id=number, state=state, start_seconds=100, partition="batch")
 
 
 def test_slurm_is_asked_once_per_period_from_beginning_to_beginning(scene: Scene) -> None:
     assert scene.ask() == 30
-    took = iter([1000.0, 1000.0, 1004.0, 1004.0])
-    slow = Asking(scene.source, scene.board, 30, clock=lambda: next(took), wall=lambda: 0.0)
-    assert slow.ask() == 26
+    assert slow(scene, 4.0) == 26
+
+
+def test_a_slow_slurm_rests_as_long_as_it_took(scene: Scene) -> None:
+    assert slow(scene, 25.0) == 25
+    assert slow(scene, 40.0) == 40
+
+
+def slow(scene: Scene, seconds: float) -> float:
+    times = iter([1000.0, 1000.0, 1000.0 + seconds, 1000.0 + seconds])
+    return Asking(scene.source, scene.board, 30, clock=lambda: next(times), wall=lambda: 0.0).ask()
 
 
 def test_health_says_how_it_goes(scene: Scene) -> None:

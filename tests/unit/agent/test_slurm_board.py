@@ -11,7 +11,7 @@ from harvest_core.slurm.jobs import SlurmJob
 
 
 def job(number: int, state: str = "RUNNING", start: int = 100, name: str = "") -> SlurmJob:
-    return SlurmJob(id=number, state=state, start_seconds=start, name=name)
+    return SlurmJob(id=number, state=state, start_seconds=start, name=name, partition="batch")
 
 
 def tables(feed: Feed) -> list[JobTable]:
@@ -139,6 +139,16 @@ def test_what_accounting_does_not_know_is_never_asked_again(board: JobBoard) -> 
     assert [number for part in tables(other) for number in part.unknown_jobs] == [7], "another one is told, too"
 
 
+def test_numbers_that_no_job_can_have_are_asked_of_nobody(board: JobBoard) -> None:
+    feed = board.feed()
+    shows(board)
+    tables(feed)
+    feed.ask([0, 4294967294, 1 << 60], [])
+    assert board.to_ask(1000) == []
+    board.told()
+    assert [number for part in tables(feed) for number in part.unknown_jobs] == [0, 4294967294, 1 << 60]
+
+
 def test_an_earlier_run_of_a_job_that_was_requeued_is_told_beside_the_present_one(board: JobBoard) -> None:
     feed = board.feed()
     shows(board, job(1, "RUNNING", 100))
@@ -158,6 +168,22 @@ def test_accounting_that_is_late_is_asked_again_but_not_for_ever(board: JobBoard
         assert board.to_ask(1000) == [1]
         board.accounted([1], [job(1, "RUNNING")])
     assert board.to_ask(1000) == []
+
+
+def test_half_a_record_of_accounting_is_not_told_while_the_rest_may_come(board: JobBoard) -> None:
+    """For some seconds it knows of a brief job only that it has ended."""
+    feed = board.feed()
+    shows(board)
+    tables(feed)
+    feed.ask([1, 2], [])
+    half = [SlurmJob(id=number, state="COMPLETED", start_seconds=90, name="allocation") for number in (1, 2)]
+    board.accounted([1, 2], half)
+    assert tables(feed) == []
+    board.accounted([1, 2], [job(1, "COMPLETED"), half[1]])
+    assert told(feed) == ["1 COMPLETED 100"]
+    assert board.to_ask(1000) == [2]
+    board.accounted([2], [half[1]])
+    assert told(feed) == ["2 COMPLETED 90"], "better than nothing"
 
 
 def test_questions_about_jobs_that_are_known_are_answered_from_memory(board: JobBoard) -> None:

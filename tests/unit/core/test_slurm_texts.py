@@ -1,12 +1,15 @@
 """What squeue and sacct print as text."""
 
+from dataclasses import replace
+
 import pytest
 
 from harvest_core.slurm.jobs import SlurmJob
-from harvest_core.slurm.texts import SACCT, SQUEUE, TextJobs
+from harvest_core.slurm.texts import OLD_SQUEUE, SACCT, SQUEUE, TextJobs
 from unit.core.slurm_names import Nobody
 
-LINE = "41|41|1000|alice|users|physics|batch|RUNNING|1700000000|1700000100|1700003700|2|sleep"
+LINE = "41|41|1000|alice|users|physics|batch|RUNNING|1700000000|1700000100|1700003700|2|0:0|1|sleep"
+OLD_LINE = LINE.replace("|0:0|1|", "|")
 ACCOUNTED = "41|41|1000|alice|users|physics|batch|CANCELLED by 1000|1700000000|1700000100|1700000200|2|0:15|sleep"
 
 
@@ -33,8 +36,16 @@ def test_a_line_of_squeue_is_a_job() -> None:
             submit_seconds=1700000000,
             start_seconds=1700000100,
             nodes=2,
+            restarts=1,
         )
     ]
+    assert read(OLD_LINE, OLD_SQUEUE)[0] == [replace(read(LINE)[0][0], restarts=0)]
+
+
+@pytest.mark.parametrize("code", ["3:0", "768"])
+def test_squeue_has_printed_exit_codes_in_two_ways(code: str) -> None:
+    (job,), _ = read(LINE.replace("RUNNING", "FAILED").replace("0:0", code))
+    assert job.exit_code == "3:0"
 
 
 def test_a_line_of_sacct_is_a_run_with_its_end() -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from harvest.v1.stream_pb2 import JobTable, StreamRequest
-from harvest_core.slurm.jobs import SlurmJob
+from harvest_core.slurm.jobs import SlurmJob, is_job_number
 from harvest_core.slurm.table import SlurmTable
 
 _PART_BYTES: Final = 1 << 20
@@ -127,12 +127,13 @@ class JobBoard:
             for number, found in runs.items():
                 tries = self._wanted.pop(number, 0) + 1
                 others = self._others(number, found.values())
+                if tries < _TRIES and not all(job.is_ended and job.partition for job in others):
+                    self._wanted[number] = tries  # it is late, and of a brief job knows only the end at first
+                    others = [job for job in others if job.partition]
                 if others:
                     _put(self._settled, number, tuple(others), _SETTLED_MOST)
                     self._tell(others)
-                    if tries < _TRIES and not all(job.is_ended for job in others):  # it may be late
-                        self._wanted[number] = tries
-                elif self._table.get(number) is None:
+                elif number not in self._wanted and self._table.get(number) is None:
                     _put(self._unknown, number, None, _UNKNOWN_MOST)
                     for feed in self._feeds:
                         feed.unknown[number] = None
@@ -145,7 +146,7 @@ class JobBoard:
                 known = [*self._settled.get(number, ()), *([shown] if shown is not None else [])]
                 if known:
                     self._tell(known, [feed])
-                elif number in self._unknown:
+                elif number in self._unknown or not is_job_number(number):
                     feed.unknown[number] = None
                 else:
                     self._want(number)

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -36,7 +36,7 @@ class Children:
         with suppress(BlockingIOError):
             os.write(self._wake, b"\0")
 
-    def output(self, command: Sequence[str]) -> Iterator[bytes]:
+    def output(self, command: Sequence[str]) -> Generator[bytes]:
         """Yield what a command prints; raise if it fails, takes too long or prints too much."""
         self._check()
         name = os.path.basename(command[0])

@@ -65,7 +65,7 @@ class Asking:
         self._is_well = False
 
     def ask(self) -> float:
-        """Ask once; return after how many seconds to ask again."""
+        """Ask once; return after how many seconds to ask again: Slurm rests for as long as an answer took, at least."""
         began = self._clock()
         problem = self._ask_slurmctld()
         self._patience.was(good=not problem)
@@ -73,7 +73,8 @@ class Asking:
             problem = self._ask_accounting()
         self._blame(problem)
         self._board.told()
-        return max(began + self._patience.seconds() - self._clock(), 0.0)
+        took = self._clock() - began
+        return max(self._patience.seconds() - took, took)
 
     def _ask_slurmctld(self) -> str:
         health = self._board.health

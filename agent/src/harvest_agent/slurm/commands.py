@@ -10,12 +10,18 @@ from harvest_agent.slurm.children import Children
 from harvest_agent.slurm.sources import Reader, SlurmError, read
 from harvest_core.slurm.answers import JsonJobs
 from harvest_core.slurm.jobs import Names, SlurmJob
-from harvest_core.slurm.texts import SACCT, SEPARATOR, SQUEUE, TextJobs
+from harvest_core.slurm.texts import OLD_SQUEUE, SACCT, SEPARATOR, SQUEUE, TextJobs
 
 _JSON_MOST: Final = 5000
-"""Jobs, above which text is asked for: JSON says more of each, and costs everybody thirty times as much."""
+"""Jobs, above which text is asked for: JSON also has flags, and costs everybody thirty times as much."""
 _ALL: Final = ("--all", "--states=all")
-_TEXT: Final = ("--noheader", f"--format={SEPARATOR.join(SQUEUE)}")
+_LONG: Final = ",".join(f"{column}:0{SEPARATOR}" for column in SQUEUE).removesuffix(SEPARATOR)  # 0: as wide as it is
+_FORMS: Final[Mapping[str, tuple[str, ...]]] = {
+    "json": ("--json",),
+    "text": ("--noheader", f"--Format={_LONG}"),
+    "old text": ("--noheader", f"--format={SEPARATOR.join(OLD_SQUEUE)}"),
+}
+"""What squeue can print, the best first; not every version can do all."""
 _SACCT: Final = (
     "--allusers",
     "--allocations",  # no steps
@@ -29,15 +35,15 @@ _OURS: Final = ("SQUEUE_", "SACCT_", "SLURM_")
 
 
 def environment_of(settings: SlurmSettings, own: Mapping[str, str]) -> dict[str, str]:
-    """Return what commands may know: no format or filter that somebody has set for people."""
+    """Return what commands may know: no format or filter that somebody has set for people, no federation."""
     kept = {name: value for name, value in own.items() if not name.startswith(_OURS) or name == "SLURM_CONF"}
     if settings.slurm_conf:
         kept["SLURM_CONF"] = settings.slurm_conf
-    return kept | {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
+    return kept | {"SLURM_TIME_FORMAT": "%s", "SQUEUE_LOCAL": "1", "LC_ALL": "C"}
 
 
 class Commands:
-    """Asks by commands. Whether squeue can print JSON is found out once, by trying."""
+    """Asks by commands. What squeue can print is found out once, by trying, as soon as there is a job."""
 
     asked_most = 1000
 
@@ -46,7 +52,7 @@ class Commands:
         self._squeue = settings.squeue or "squeue"
         self._sacct = settings.sacct or "sacct"
         self._children = Children(environment_of(settings, os.environ), settings.limit_seconds)
-        self._prints_json: bool | None = None
+        self._forms = tuple(_FORMS)
         self._lines: Mapping[int, SlurmJob] = {}
         self.unread = 0
 
@@ -56,32 +62,28 @@ class Commands:
 
     def jobs(self) -> Iterator[list[SlurmJob]]:
         """Yield all that slurmctld has."""
-        if self._prints_json is False:
-            yield from self._text()
+        problem = None
+        for form in self._forms:
+            count = 0
+            try:
+                for jobs in self._printed(form):
+                    count += len(jobs)
+                    yield jobs
+            except SlurmError as error:
+                problem = error
+                continue
+            if count:
+                self._forms = ("text", "old text") if form == "json" and count > _JSON_MOST else (form,)
             return
-        try:
-            yield from self._json()
-        except SlurmError:
-            if self._prints_json:
-                raise
-            yield from self._text()  # if this fails too, it was not for want of JSON
-            self._prints_json = False
+        raise problem or SlurmError("squeue was not asked")
 
-    def _json(self) -> Iterator[list[SlurmJob]]:
-        count = 0
-        for jobs in self._live("--json", reader=JsonJobs(self._names)):
-            count += len(jobs)
-            yield jobs
-        self._prints_json = count <= _JSON_MOST
-
-    def _text(self) -> Iterator[list[SlurmJob]]:
-        reader = TextJobs(tuple(SQUEUE.values()), self._names, self._lines)
-        yield from self._live(*_TEXT, reader=reader)
-        self._lines = reader.lines
-
-    def _live(self, *options: str, reader: Reader) -> Iterator[list[SlurmJob]]:
-        yield from read(self._children.output([_found(self._squeue), *_ALL, *options]), reader)
+    def _printed(self, form: str) -> Iterator[list[SlurmJob]]:
+        columns = SQUEUE if form == "text" else OLD_SQUEUE
+        text = TextJobs(tuple(columns.values()), self._names, self._lines)
+        reader: Reader = JsonJobs(self._names) if form == "json" else text
+        yield from read(self._children.output([_found(self._squeue), *_ALL, *_FORMS[form]]), reader)
         self.unread = reader.unread
+        self._lines = text.lines
 
     def accounted(self, numbers: Sequence[int]) -> list[SlurmJob]:
         """Return every run of these jobs. Text: sacct's JSON has no uids."""

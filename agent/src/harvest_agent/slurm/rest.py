@@ -7,7 +7,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -89,7 +89,7 @@ class Slurmrestd:
         yield from read(self._get(path, deadline), reader)
         self.unread = reader.unread
 
-    def _get(self, path: str, deadline: float) -> Iterator[bytes]:
+    def _get(self, path: str, deadline: float) -> Generator[bytes]:
         connection = self._connection = _connection(self._settings.address)
         try:
             self._wait(connection, deadline)

@@ -1,6 +1,7 @@
 """Where job tables come from. A new source is one file here and one line in SOURCES of the collector."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from typing import Final, Protocol
 
 from harvest_core.slurm.jobs import SlurmJob
@@ -44,12 +45,13 @@ class Reader(Protocol):
         """Return what is left."""
 
 
-def read(pieces: Iterable[bytes], reader: Reader) -> Iterator[list[SlurmJob]]:
-    """Read an answer piece by piece; raise if it was none."""
-    for piece in pieces:
-        yield reader.feed(piece)
-        if reader.problem:
-            break
+def read(pieces: Generator[bytes], reader: Reader) -> Iterator[list[SlurmJob]]:
+    """Read an answer piece by piece; raise if it was none, and not before whoever gives it has ended."""
+    with closing(pieces):
+        for piece in pieces:
+            yield reader.feed(piece)
+            if reader.problem:
+                break
     yield reader.end()
     if reader.problem:
         raise SlurmError(reader.problem)

@@ -63,6 +63,7 @@ class SlurmJob:
     """One job, one task of an array or one component of a het job; the wire's message of this name has the same fields.
 
     The tasks of an array that have not started share one record, which is in no array: none of them has a number yet.
+    The uid is 0 also where nobody says it, as in the accounting database's JSON: root is only who is called so.
     """
 
     id: int
@@ -119,7 +120,7 @@ def job_of(said: Mapping[str, object], names: Names) -> SlurmJob | None:
     What Slurm only expects is left out: the start of a job that waits, the end of one that runs.
     """
     number = count(said.get("id"))
-    if not 0 < number <= _ID_MOST:
+    if not is_job_number(number):
         return None
     state, flags = states(said.get("state"))
     has_task = is_set(said.get("array_task"))
@@ -146,6 +147,11 @@ def job_of(said: Mapping[str, object], names: Names) -> SlurmJob | None:
         nodes=_small(said.get("nodes")),
         exit_code="" if state in _UNENDED else _exit_code(said.get("exit_code")),
     )
+
+
+def is_job_number(number: int) -> bool:
+    """Tell a job's number from what Slurm cannot have meant."""
+    return 0 < number <= _ID_MOST
 
 
 def count(value: Any) -> int:  # noqa: ANN401 - whatever JSON holds

@@ -8,6 +8,24 @@ from harvest_core.slurm.jobs import SHARED, Names, SlurmJob, job_of
 
 SEPARATOR: Final = "|"
 SQUEUE: Final = {
+    "JobID": "id",
+    "JobArrayID": "printed",
+    "UserID": "uid",
+    "UserName": "user",
+    "GroupName": "group",
+    "Account": "account",
+    "Partition": "partition",
+    "State": "state",
+    "SubmitTime": "submit_seconds",
+    "StartTime": "start_seconds",
+    "EndTime": "end_seconds",
+    "NumNodes": "nodes",
+    "exit_code": "exit_code",
+    "RestartCnt": "restarts",
+    "Name": "name",
+}
+"""The columns to ask squeue for (``--Format``), and what they are."""
+OLD_SQUEUE: Final = {
     "%A": "id",
     "%i": "printed",
     "%U": "uid",
@@ -22,7 +40,7 @@ SQUEUE: Final = {
     "%D": "nodes",
     "%j": "name",
 }
-"""The columns to ask squeue for, and what they are."""
+"""Likewise one whose longer columns have no separator (``--format``)."""
 SACCT: Final = {
     "JobIDRaw": "id",
     "JobID": "printed",
