@@ -18,7 +18,7 @@ if [ "${1:-}" = tests ]; then # servers that the tests talk to; only `make test`
   PATH=$PATH:/usr/sbin
   command -v gmond >/dev/null || missing+=(ganglia-monitor)
   command -v gmetad >/dev/null || missing+=(gmetad)
-  for need in slurmctld slurmd slurmdbd slurmrestd squeue:slurm-client munged:munge mariadbd:mariadb-server-core; do
+  for need in slurmctld slurmd slurmdbd slurmrestd squeue:slurm-client munged:munge mariadbd:mariadb-server-core mmdebstrap; do
     command -v "${need%:*}" >/dev/null || missing+=("${need#*:}")
   done
   compgen -G '/usr/lib/*/slurm-wlm/accounting_storage_mysql.so' >/dev/null || missing+=(slurm-wlm-mysql-plugin)

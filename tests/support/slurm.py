@@ -23,7 +23,7 @@ from typing import Any
 from typing_extensions import override
 
 from support.processes import LIMIT_SECONDS, wait_for
-from support.slurm_files import free_ports, slurm_conf, slurmdbd_conf
+from support.slurm_files import free_ports, slurm_conf, slurmdbd_conf, tokens_conf
 from support.slurm_processes import Daemon, kill_strays
 
 ACCOUNTS = {"physics": ("games", "news"), "chemistry": ("news", "backup"), "climate": ("www-data",)}
@@ -45,6 +45,7 @@ class SlurmCluster:
     folder: Path
     name: str = "harvest"
     min_job_age: int = 600
+    has_rest: bool = True
     daemons: dict[str, Daemon] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -76,6 +77,10 @@ class SlurmCluster:
         """Return what stands before a command so that it runs where the daemons do."""
         return []
 
+    def housing(self) -> list[str]:
+        """Return what stands before a daemon."""
+        return []
+
     # --- its life
 
     def start(self) -> None:
@@ -88,7 +93,7 @@ class SlurmCluster:
             (self.folder / name).write_bytes(os.urandom(size))
             (self.folder / name).chmod(0o400)
         self._configure()
-        (self.folder / "slurmdbd.conf").write_text(slurmdbd_conf(self.inside, self.ports))
+        (self.folder / "slurmdbd.conf").write_text(slurmdbd_conf(self.inside, self.ports, self._tokens()))
         (self.folder / "slurmdbd.conf").chmod(0o600)
         with contextlib.ExitStack() as on_failure:
             on_failure.callback(self.stop)
@@ -102,25 +107,32 @@ class SlurmCluster:
                 self._wait(
                     node, lambda node=node: self.run("sinfo", "-h", "-p", "batch", "-n", node, "-o", "%t") == "idle\n"
                 )
-            self._start_rest(self.rest_socket, "local")
-            self._start_rest(self.rest_jwt_socket, "jwt")
+            if self.has_rest:
+                self._start_rest(self.rest_socket, "local")
+                self._start_rest(self.rest_jwt_socket, "jwt")
             on_failure.pop_all()
 
     def stop(self) -> None:
         """End jobs and daemons, those last that others lean on; leave no process."""
         if "slurmctld" in self.daemons and self.daemons["slurmctld"].alive():
             self.daemons["slurmctld"].send(signal.SIGCONT)
-        for name in ("slurmrestd.jwt", "slurmrestd.local", *NODES, "slurmctld", "slurmdbd", "mariadbd", "munged"):
-            if name in self.daemons:
-                self.daemons.pop(name).stop()
-        kill_strays(self.inside)
+            with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):  # it may be what is broken
+                self.cancel_all()
+        with contextlib.ExitStack() as last_first:
+            last_first.callback(kill_strays, self.folder, self.env["SLURM_CONF"])
+            for name in ("munged", "mariadbd", "slurmdbd", "slurmctld", *NODES, "slurmrestd.local", "slurmrestd.jwt"):
+                if name in self.daemons:
+                    last_first.callback(self.daemons.pop(name).stop)
 
     def _configure(self) -> None:
-        text = slurm_conf(self.inside, self.name, self.ports, NODES, self.min_job_age)
+        text = slurm_conf(self.inside, self.name, self.ports, NODES, self.min_job_age, self._tokens())
         (self.folder / "slurm.conf").write_text(text)
 
+    def _tokens(self) -> str:
+        return tokens_conf(self.inside) if self.has_rest else ""
+
     def _launch(self, name: str, program: str, *arguments: str, user: str = "root", **env: str) -> None:
-        command = [*self.entering(), *_as(user), program, *arguments]
+        command = [*self.housing(), *_as(user), program, *arguments]
         self.daemons[name] = Daemon(name, command, self.folder / "log" / name, {**self.env, **env})
 
     def _wait(self, name: str, condition: Any) -> None:  # noqa: ANN401
@@ -139,7 +151,8 @@ class SlurmCluster:
         small = ("--innodb-buffer-pool-size=64M", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0")
         tables = f"create database mysql;\nuse mysql;\n{_SYSTEM_TABLES.read_text()}"
         data.mkdir()
-        self.run("mariadbd", *common, "--bootstrap", *small, text=tables)
+        bootstrap = ["mariadbd", *common, "--bootstrap", *small]
+        subprocess.run(bootstrap, input=tables, text=True, check=True, capture_output=True, env=self.env)
         (self.folder / "init.sql").write_text(_SQL)
         places = (f"--socket={data}/socket", f"--pid-file={data}/pid", f"--init-file={self.folder}/init.sql")
         own = ("--bind-address=127.0.0.1", f"--port={self.ports['mariadbd']}", "--innodb-lock-wait-timeout=900")

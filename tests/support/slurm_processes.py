@@ -70,17 +70,22 @@ class Daemon:
             raise AssertionError("\n".join([str(error), f"--- the end of {self.log}:", *tail])) from None
 
 
-def kill_strays(folder: Path) -> None:
-    """End what outlives daemons, such as steps of jobs: whoever was told of this folder."""
+def kill_strays(folder: Path, conf: str) -> None:
+    """End what outlives daemons, such as steps of jobs: whoever was told of slurm.conf or has a file of the folder."""
+    told = f"SLURM_CONF={conf}\0".encode()
 
-    def strays() -> list[int]:
-        return [int(process.name) for process in Path("/proc").glob("[1-9]*") if mark in _environment(process)]
+    def are_gone() -> bool:
+        strays = [
+            process
+            for process in Path("/proc").glob("[1-9]*")
+            if told in _environment(process) or any(file.is_relative_to(folder) for file in _files(process))
+        ]
+        for process in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(process.name), signal.SIGKILL)
+        return not strays
 
-    mark = f"SLURM_CONF={folder}/slurm.conf".encode()
-    for pid in strays():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not strays(), f"nothing left of {folder}")
+    wait_for(are_gone, f"nothing left of {folder}")
 
 
 def _environment(process: Path) -> bytes:
@@ -88,3 +93,10 @@ def _environment(process: Path) -> bytes:
         return (process / "environ").read_bytes()
     except OSError:  # it is gone
         return b""
+
+
+def _files(process: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        for file in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                yield file.readlink()
