@@ -69,3 +69,8 @@ if [ ! -e $library ] || [ agent/native/scan.c -nt $library ]; then
   gcc -O2 -std=c11 -Wall -Wextra -Werror -fPIC -shared -o $library agent/native/scan.c ||
     die "agent/native/scan.c does not compile (gcc says why, above). The tests need it, so nothing more was done."
 fi
+
+# --- a Debian with pyslurm and its Slurm, in the cache folder: minutes, once, which no test has
+if [ "${1:-}" = tests ] && [ "$(id -u)" = 0 ]; then
+  PYTHONPATH=tests .venv/bin/python -m support.pyslurm_root
+fi

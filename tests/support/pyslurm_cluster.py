@@ -79,5 +79,7 @@ def pyslurm_cluster() -> Iterator[PyslurmCluster]:
         cluster.start()
         yield cluster
     finally:
-        cluster.stop()
-        shutil.rmtree(folder)
+        try:
+            cluster.stop()
+        finally:
+            shutil.rmtree(folder)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 SUITE = "forky"
 PYSLURM = "pyslurm==25.11.2"
+_TOOLS = "cython==3.3.1 setuptools==84.2.1 wheel==0.48.0 packaging==26.3"
 _CLAIMED = "0x190b00"  # 25.11, so that pyslurm lets itself be built
 _COMPAT = Path(__file__).with_name("pyslurm_on_26_05.h")
 _PACKAGES = (
@@ -22,6 +23,11 @@ _PACKAGES = (
 )
 _BUILD = """
 set -eu
+has=$(dpkg-query -W -f '${{Version}}' slurmctld)
+case $has in
+  26.05.*) ;;
+  *) echo "Debian {suite} has Slurm $has by now: another pyslurm, or another header than {compat}, is needed"; exit 1 ;;
+esac
 mkdir -p /build/include/slurm
 ln -sf /usr/include/slurm/*.h /build/include/slurm/
 rm /build/include/slurm/slurm_version.h
@@ -29,15 +35,18 @@ sed 's/^\\(#define SLURM_VERSION_NUMBER\\) .*/\\1 {claimed}/' /usr/include/slurm
   > /build/include/slurm/slurm_version.h
 export SLURM_LIB_DIR=$(dirname "$(ls /usr/lib/*/libslurm.so)") SLURM_INCLUDE_DIR=/build/include
 export CFLAGS="-O0 -g0 -include /build/compat.h"
+printf '%s\\n' {tools} > /build/tools.txt
 python3 -m venv /venv
-/venv/bin/pip install --no-deps --no-cache-dir {pyslurm}
+/venv/bin/pip install --no-deps --no-cache-dir --build-constraint /build/tools.txt {pyslurm}
 rm -rf /build /var/cache/apt /var/lib/apt
 """
 
 
 def pyslurm_root() -> Path:
     """Return the folder, and build it first where it is not there."""
-    recipe = hashlib.sha256("\n".join([SUITE, PYSLURM, _BUILD, _COMPAT.read_text(), *_PACKAGES]).encode()).hexdigest()
+    recipe = hashlib.sha256(
+        "\n".join([SUITE, PYSLURM, _TOOLS, _BUILD, _COMPAT.read_text(), *_PACKAGES]).encode()
+    ).hexdigest()
     cache = _cache()
     root = cache / f"pyslurm-{recipe[:12]}"
     cache.mkdir(parents=True, exist_ok=True)
@@ -75,14 +84,17 @@ def _build(root: Path) -> None:
     (root / "build").mkdir()
     shutil.copyfile(_COMPAT, root / "build/compat.h")
     _say(f"building {PYSLURM} in it")
-    _run("chroot", str(root), "sh", "-c", _BUILD.format(claimed=_CLAIMED, pyslurm=PYSLURM))
+    script = _BUILD.format(suite=SUITE, compat=_COMPAT.name, claimed=_CLAIMED, tools=_TOOLS, pyslurm=PYSLURM)
+    _run("chroot", str(root), "sh", "-c", script)
 
 
 def _mirror() -> str:
     """Return where this machine's own Debian comes from."""
     wanted = ("--format", "$(REPO_URI)", "Created-By: Packages", "Origin: Debian", "Component: main")
     found = subprocess.run(["apt-get", "indextargets", *wanted], capture_output=True, text=True, check=True).stdout
-    return next(line for line in found.splitlines() if "security" not in line)
+    mirrors = [line for line in found.splitlines() if "security" not in line]
+    assert mirrors, f"apt knows no mirror of Debian here, so no Debian {SUITE} can be made for pyslurm"
+    return mirrors[0]
 
 
 def _run(*command: str) -> None:
@@ -92,3 +104,7 @@ def _run(*command: str) -> None:
 
 def _say(text: str) -> None:
     print(f"[harvest] {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    pyslurm_root()
