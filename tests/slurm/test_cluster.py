@@ -1,6 +1,8 @@
 """The Slurm of the tests is a real one: jobs of every kind run as their users, and its commands tell what happened."""
 
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -168,3 +170,25 @@ def test_a_daemon_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> No
     with pytest.raises(AssertionError, match=r"munged ended with 1(?s:.)*execute permissions for all required"):
         broken.start()
     assert broken.daemons == {}
+
+
+def test_nothing_is_left_where_the_tests_are_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    script = """
+import os, pathlib, subprocess, sys
+from support.slurm_processes import Guard
+conf = f"{sys.argv[1]}/slurm.conf"
+guard = Guard(pathlib.Path(sys.argv[1]), conf)
+print(subprocess.Popen(["sleep", "600"], env={**os.environ, "SLURM_CONF": conf}).pid, flush=True)
+sys.stdin.read()
+"""
+    command = [sys.executable, "-c", script, str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as tests:
+        assert tests.stdout is not None
+        daemon = Path("/proc") / tests.stdout.readline().decode().strip()
+        assert b"sleep" in (daemon / "cmdline").read_bytes()
+        tests.kill()
+    wait_for(lambda: not folder.exists(), "the folder to be gone")
+    assert not daemon.exists() or not (daemon / "cmdline").read_bytes()  # nobody may have asked yet how it ended

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from support.processes import LIMIT_SECONDS, wait_for
 from support.slurm_files import free_ports, slurm_conf, slurmdbd_conf, tokens_conf
-from support.slurm_processes import Daemon, kill_strays
+from support.slurm_processes import Daemon, Guard, kill_strays
 
 ACCOUNTS = {"physics": ("games", "news"), "chemistry": ("news", "backup"), "climate": ("www-data",)}
 """Who may use what; the first account of a user is the default."""
@@ -77,6 +77,7 @@ class SlurmDaemons:
     # --- its life
 
     def start(self) -> None:
+        self._guard = Guard(self.folder, self.env["SLURM_CONF"])
         for part in ("", "state", "jobs", "rest", "log", *(f"spool.{node}" for node in NODES)):
             (self.folder / part).mkdir(exist_ok=True)
         self.folder.chmod(0o755)
@@ -110,6 +111,7 @@ class SlurmDaemons:
             with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):  # it may be what is broken
                 self.cancel_all()
         with contextlib.ExitStack() as last_first:
+            last_first.callback(self._guard.dismiss)
             last_first.callback(kill_strays, self.folder, self.env["SLURM_CONF"])
             for name in ("munged", "mariadbd", "slurmdbd", "slurmctld", *NODES, "slurmrestd.local", "slurmrestd.jwt"):
                 if name in self.daemons:

@@ -4,14 +4,23 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.processes import LIMIT_SECONDS, wait_for
 
-_ALONE = ("setpriv", "--pdeathsig", "KILL", "--")  # also where the tests are killed
 _NAMED = ("unshare", "--uts", "sh", "-c", 'hostname localhost && exec "$0" "$@"')
+_GUARD = """
+import sys
+sys.stdin.buffer.read()
+from pathlib import Path
+from shutil import rmtree
+from support.slurm_processes import kill_strays
+kill_strays(Path(sys.argv[1]), sys.argv[2])
+rmtree(sys.argv[1])
+"""
 
 
 @dataclass
@@ -26,7 +35,7 @@ class Daemon:
     def __post_init__(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_NAMED, *_ALONE, *self.command],
+                [*_NAMED, *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -68,6 +77,22 @@ class Daemon:
         except AssertionError as error:
             tail = self.log.read_text(errors="replace").splitlines()[-20:]
             raise AssertionError("\n".join([str(error), f"--- the end of {self.log}:", *tail])) from None
+
+
+class Guard:
+    """Clears up where the tests are killed before they can: ends what is left, and removes the folder."""
+
+    def __init__(self, folder: Path, conf: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _GUARD, folder, conf],
+            stdin=subprocess.PIPE,  # it ends with us, whatever ends us
+            env={"PYTHONPATH": str(Path(__file__).parents[1])},
+            start_new_session=True,
+        )
+
+    def dismiss(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 def kill_strays(folder: Path, conf: str) -> None:
