@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 from support.processes import wait_for
 from support.slurm import SlurmCluster
 
-LONG = "sleep 600"
+LONG = "exec sleep 600"  # one process: a shell around it would end with a code of its own now and then
 
 
 @dataclass(frozen=True, kw_only=True)
