@@ -18,7 +18,7 @@ if [ "${1:-}" = tests ]; then # servers that the tests talk to; only `make test`
   PATH=$PATH:/usr/sbin
   command -v gmond >/dev/null || missing+=(ganglia-monitor)
   command -v gmetad >/dev/null || missing+=(gmetad)
-  for need in slurmctld slurmd slurmdbd slurmrestd squeue:slurm-client munged:munge mariadbd:mariadb-server-core; do
+  for need in slurmctld slurmd slurmdbd slurmrestd squeue:slurm-client munged:munge mariadbd:mariadb-server-core mmdebstrap; do
     command -v "${need%:*}" >/dev/null || missing+=("${need#*:}")
   done
   compgen -G '/usr/lib/*/slurm-wlm/accounting_storage_mysql.so' >/dev/null || missing+=(slurm-wlm-mysql-plugin)
@@ -68,4 +68,9 @@ if [ ! -e $library ] || [ agent/native/scan.c -nt $library ]; then
   say "compiling agent/native/scan.c"
   gcc -O2 -std=c11 -Wall -Wextra -Werror -fPIC -shared -o $library agent/native/scan.c ||
     die "agent/native/scan.c does not compile (gcc says why, above). The tests need it, so nothing more was done."
+fi
+
+# --- a Debian with pyslurm and its Slurm, in the cache folder: minutes, once, which no test has
+if [ "${1:-}" = tests ] && [ "$(id -u)" = 0 ]; then
+  PYTHONPATH=tests .venv/bin/python -m support.pyslurm_root
 fi

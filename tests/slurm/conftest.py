@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.pyslurm_cluster import PyslurmCluster, pyslurm_cluster
 from support.slurm import SlurmCluster, slurm_cluster
 
 
@@ -9,4 +10,11 @@ from support.slurm import SlurmCluster, slurm_cluster
 def slurm() -> Iterator[SlurmCluster]:
     """Run a real Slurm, once for all tests: each looks after its own jobs only."""
     with slurm_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def pyslurm() -> Iterator[PyslurmCluster]:
+    """Run a newer Slurm, with a pyslurm that talks to it."""
+    with pyslurm_cluster() as cluster:
         yield cluster

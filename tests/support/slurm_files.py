@@ -16,18 +16,13 @@ SlurmdUser=root
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge
-AuthAltTypes=auth/jwt
-AuthAltParameters=jwt_key={folder}/jwt.key
+{tokens}
 CredType=cred/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool.%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.%n.pid
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-SwitchType=switch/none
-MpiDefault=none
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 SelectType=select/cons_tres
@@ -50,8 +45,7 @@ PartitionName=debug Nodes=n4 MaxTime=5:00 State=UP
 _SLURMDBD = """
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge
-AuthAltTypes=auth/jwt
-AuthAltParameters=jwt_key={folder}/jwt.key
+{tokens}
 CommunicationParameters=NoInAddrAny
 DbdHost=localhost
 DbdPort={ports[slurmdbd]}
@@ -67,15 +61,22 @@ CommitDelay=1
 """
 
 
-def slurm_conf(folder: Path, name: str, ports: Mapping[str, int], nodes: Sequence[str], min_job_age: int) -> str:
+def slurm_conf(
+    folder: Path, name: str, ports: Mapping[str, int], nodes: Sequence[str], min_job_age: int, tokens: str
+) -> str:
     """Return a slurm.conf of nodes that are all this machine."""
     here = "NodeHostname=localhost NodeAddr=127.0.0.1 CPUs=8 RealMemory=16000 State=UNKNOWN"
     lines = "\n".join(f"NodeName={node} Port={ports[node]} {here}" for node in nodes)
-    return _SLURM.format(folder=folder, name=name, ports=ports, nodes=lines, min_job_age=min_job_age)
+    return _SLURM.format(folder=folder, name=name, ports=ports, nodes=lines, min_job_age=min_job_age, tokens=tokens)
 
 
-def slurmdbd_conf(folder: Path, ports: Mapping[str, int]) -> str:
-    return _SLURMDBD.format(folder=folder, ports=ports)
+def slurmdbd_conf(folder: Path, ports: Mapping[str, int], tokens: str) -> str:
+    return _SLURMDBD.format(folder=folder, ports=ports, tokens=tokens)
+
+
+def tokens_conf(folder: Path) -> str:
+    """Return the lines of both files that let a JWT stand for a user."""
+    return f"AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={folder}/jwt.key"
 
 
 def free_ports(count: int) -> range:

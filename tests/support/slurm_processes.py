@@ -4,14 +4,23 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.processes import LIMIT_SECONDS, wait_for
 
-_ALONE = ("setpriv", "--pdeathsig", "KILL", "--")  # also where the tests are killed
 _NAMED = ("unshare", "--uts", "sh", "-c", 'hostname localhost && exec "$0" "$@"')
+_GUARD = """
+import sys
+sys.stdin.buffer.read()
+from pathlib import Path
+from shutil import rmtree
+from support.slurm_processes import kill_strays
+kill_strays(Path(sys.argv[1]), sys.argv[2])
+rmtree(sys.argv[1])
+"""
 
 
 @dataclass
@@ -26,7 +35,7 @@ class Daemon:
     def __post_init__(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_NAMED, *_ALONE, *self.command],
+                [*_NAMED, *self.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -70,17 +79,38 @@ class Daemon:
             raise AssertionError("\n".join([str(error), f"--- the end of {self.log}:", *tail])) from None
 
 
-def kill_strays(folder: Path) -> None:
-    """End what outlives daemons, such as steps of jobs: whoever was told of this folder."""
+class Guard:
+    """Clears up where the tests are killed before they can: ends what is left, and removes the folder."""
 
-    def strays() -> list[int]:
-        return [int(process.name) for process in Path("/proc").glob("[1-9]*") if mark in _environment(process)]
+    def __init__(self, folder: Path, conf: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _GUARD, folder, conf],
+            stdin=subprocess.PIPE,  # it ends with us, whatever ends us
+            env={"PYTHONPATH": str(Path(__file__).parents[1])},
+            start_new_session=True,
+        )
 
-    mark = f"SLURM_CONF={folder}/slurm.conf".encode()
-    for pid in strays():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: not strays(), f"nothing left of {folder}")
+    def dismiss(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def kill_strays(folder: Path, conf: str) -> None:
+    """End what outlives daemons, such as steps of jobs: whoever was told of slurm.conf or has a file of the folder."""
+    told = f"SLURM_CONF={conf}\0".encode()
+
+    def are_gone() -> bool:
+        strays = [
+            process
+            for process in Path("/proc").glob("[1-9]*")
+            if told in _environment(process) or any(file.is_relative_to(folder) for file in _files(process))
+        ]
+        for process in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(process.name), signal.SIGKILL)
+        return not strays
+
+    wait_for(are_gone, f"nothing left of {folder}")
 
 
 def _environment(process: Path) -> bytes:
@@ -88,3 +118,10 @@ def _environment(process: Path) -> bytes:
         return (process / "environ").read_bytes()
     except OSError:  # it is gone
         return b""
+
+
+def _files(process: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        for file in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                yield file.readlink()

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from support.processes import wait_for
+from support.pyslurm_cluster import pyslurm_cluster
 from support.slurm import SlurmCluster, slurm_cluster
-from support.slurm_scenes import every_kind
+from support.slurm_scenes import every_kind, wait_until_accounted
 
 DATA = Path(__file__).parents[1] / "data" / "slurm"
 _SQUEUE = "%A|%i|%U|%u|%g|%a|%P|%T|%V|%S|%e|%D|%j"
@@ -16,8 +16,7 @@ _ALL = ("--allusers", "--duplicates")
 def record(slurm: SlurmCluster, folder: Path) -> None:
     """Save answers about jobs of every kind; of JSON one job a line, without anything of this machine."""
     jobs = every_kind(slurm)
-    briefest = ("sacct", "--noheader", "--parsable2", "--format=Group", "--allocations", f"--jobs={jobs.brief}")
-    wait_for(lambda: slurm.run(*briefest) == "backup\n", "the whole record of the briefest job")
+    wait_until_accounted(slurm, jobs)
     folder.mkdir(parents=True, exist_ok=True)
 
     def save(name: str, said: str) -> None:
@@ -44,3 +43,7 @@ def record(slurm: SlurmCluster, folder: Path) -> None:
 if __name__ == "__main__":
     with slurm_cluster() as cluster:
         record(cluster, DATA / "22.05")
+    with pyslurm_cluster() as newer:
+        record(newer, DATA / "26.05")
+        told = json.dumps(newer.told(), indent=1, ensure_ascii=False)
+        (DATA / "pyslurm" / "25.11.2.json").write_text(told.replace(str(newer.inside), "/cluster") + "\n")

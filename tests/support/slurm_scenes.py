@@ -1,10 +1,12 @@
 """Jobs of every kind, at once, in a real Slurm."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import astuple, dataclass
 
+from support.processes import wait_for
 from support.slurm import SlurmCluster
 
-LONG = "sleep 600"
+LONG = "exec sleep 600"  # one process: a shell around it would end with a code of its own now and then
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +42,7 @@ def every_kind(slurm: SlurmCluster) -> Jobs:
         suspended=slurm.submit(LONG, "--job-name=paused", user="news"),
         held=slurm.submit(LONG, "--job-name=held", "--hold", user="games"),
         requeued=slurm.submit(LONG, "--job-name=again", user="games"),
-        brief=slurm.submit(":", "--job-name=brief", user="backup"),
+        brief=slurm.submit("id -un", "--job-name=brief", user="backup"),
         failed=slurm.submit("exit 3", "--job-name=wrong", user="backup"),
         signalled=slurm.submit("kill -9 $$", "--job-name=shot", user="games"),
         cancelled=slurm.submit(LONG, "--job-name=unwanted", user="news"),
@@ -57,3 +59,18 @@ def every_kind(slurm: SlurmCluster) -> Jobs:
     slurm.wait_for(jobs.failed, "FAILED")
     slurm.wait_for(jobs.signalled, "FAILED")
     return jobs
+
+
+_RECORDS = {"RUNNING": 8, "SUSPENDED": 1, "REQUEUED": 1, "COMPLETED": 1, "FAILED": 2, "CANCELLED": 1}
+
+
+def wait_until_accounted(slurm: SlurmCluster, jobs: Jobs) -> None:
+    """Wait until the accounting database knows all: of what was over at once it has only the end at first."""
+    numbers = ",".join(map(str, astuple(jobs)))
+    command = ("sacct", "--noheader", "--parsable2", "--duplicates", "--allocations", f"--jobs={numbers}")
+
+    def are_there() -> bool:
+        rows = [row.split("|") for row in slurm.run(*command, "--format=Partition,State").splitlines()]
+        return Counter(state.split()[0] for partition, state in rows if partition and state != "PENDING") == _RECORDS
+
+    wait_for(are_there, "records of all jobs")
