@@ -188,7 +188,7 @@ sys.stdin.read()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as tests:
         assert tests.stdout is not None
         daemon = Path("/proc") / tests.stdout.readline().decode().strip()
-        assert b"sleep" in (daemon / "cmdline").read_bytes()
+        wait_for(lambda: b"sleep" in (daemon / "cmdline").read_bytes(), "the daemon")
         tests.kill()
     wait_for(lambda: not folder.exists(), "the folder to be gone")
     assert not daemon.exists() or not (daemon / "cmdline").read_bytes()  # nobody may have asked yet how it ended

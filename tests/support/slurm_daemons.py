@@ -142,18 +142,28 @@ class SlurmDaemons:
         self._wait("munged", (self.folder / "munge").is_socket)
 
     def _start_mariadbd(self) -> None:
-        data = self.folder / "mariadb"
-        common = ("--no-defaults", "--user=root", f"--datadir={data}")
-        small = ("--innodb-buffer-pool-size=64M", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0")
-        tables = f"create database mysql;\nuse mysql;\n{_SYSTEM_TABLES.read_text()}"
+        data, log = self.folder / "mariadb", self.folder / "log" / "mariadbd"
+        scratch = self.folder / "mariadb.scratch"  # in a common one each throws away what others have there
         data.mkdir()
-        bootstrap = ["mariadbd", *common, "--bootstrap", *small]
-        subprocess.run(bootstrap, input=tables, text=True, check=True, capture_output=True, env=self.env)
+        scratch.mkdir()
+        own = ("--no-defaults", "--user=root", f"--datadir={data}", f"--tmpdir={scratch}")
+        small = ("--innodb-buffer-pool-size=64M", "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0")
+        with log.open("wb") as file:
+            tables = f"create database mysql;\nuse mysql;\n{_SYSTEM_TABLES.read_text()}"
+            made = subprocess.run(
+                ["mariadbd", *own, *small, "--bootstrap"],
+                input=tables.encode(),
+                stdout=file,
+                stderr=file,
+                timeout=_START_SECONDS,
+                env=self.env,
+                check=False,
+            )
+        assert made.returncode == 0, log.read_text()[-2000:]
         (self.folder / "init.sql").write_text(_SQL)
         places = (f"--socket={data}/socket", f"--pid-file={data}/pid", f"--init-file={self.folder}/init.sql")
-        own = ("--bind-address=127.0.0.1", f"--port={self.ports['mariadbd']}", "--innodb-lock-wait-timeout=900")
-        command = ["mariadbd", *common, *places, *own, *small]
-        self.daemons["mariadbd"] = Daemon("mariadbd", command, self.folder / "log" / "mariadbd", self.env)
+        served = ("--bind-address=127.0.0.1", f"--port={self.ports['mariadbd']}", "--innodb-lock-wait-timeout=900")
+        self.daemons["mariadbd"] = Daemon("mariadbd", ["mariadbd", *own, *small, *places, *served], log, self.env)
         self._wait("mariadbd", (data / "socket").is_socket)
 
     def start_database(self) -> None:
