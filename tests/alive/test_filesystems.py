@@ -24,7 +24,9 @@ def test_servers_of_two_file_systems_are_accounted_by_file_system(tmp_path: Path
         told = play.installation.get("/api/v1/targets")["targets"]
         where = {(target["server"], target["filesystem"], target["name"]) for target in told}
         site = play.live.site
-        assert where == {(server, name.split("-")[0], name) for server in site.servers for name in site.targets_on(server)}
+        assert where == {
+            (server, name.split("-")[0], name) for server in site.servers for name in site.targets_on(server)
+        }
         totals = told_totals(play.installation.jobs())
         for kind in ("ost", "mdt"):
             assert _work(totals, "home", kind)
