@@ -18,6 +18,7 @@ if [ "${1:-}" = tests ]; then # servers that the tests talk to; only `make test`
   PATH=$PATH:/usr/sbin
   command -v gmond >/dev/null || missing+=(ganglia-monitor)
   command -v gmetad >/dev/null || missing+=(gmetad)
+  command -v tmux >/dev/null || missing+=(tmux) # a real terminal for `harvest top`
 fi
 if [ ${#missing[@]} -gt 0 ]; then
   command -v apt-get >/dev/null || die "Please install: ${missing[*]} (this is not Debian, so it cannot be done for you)."

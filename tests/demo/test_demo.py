@@ -30,5 +30,7 @@ def test_the_demo_ends_with_every_total_equal_to_the_truth() -> None:
 
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
     assert " 0 totals differ." in ran.stdout
+    assert re.search(r"^  export HARVEST_URL=http://127\.0\.0\.1:\d+$", ran.stdout, re.MULTILINE)
+    assert "  .venv/bin/harvest top " in ran.stdout
     happened = {name.strip(): int(count) for count, name in re.findall(r"^ +(\d+)  (.+)$", ran.stdout, re.MULTILINE)}
     assert [event for event in EVENTS if not happened.get(event)] == []
