@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from harvest_cli.aggregators import NotKnownError, TooOldError, UnreachableError, WrongQuestionError
+from harvest_cli.aggregators import SHAPE_ERRORS, NotKnownError, TooOldError, UnreachableError, WrongQuestionError
 from harvest_cli.arguments import parser
 from harvest_cli.asking import Asker
 from harvest_cli.commands import COMMANDS, Desk
@@ -68,6 +68,11 @@ def _answered(desk: Desk) -> int:
         return _WRONG
     except UnreachableError as error:
         complain(str(error))
+        return _NO_ANSWER
+    except SHAPE_ERRORS as error:
+        complain(
+            f"an aggregator's answer has another shape than this command knows ({error!r}): are they of one version?"
+        )
         return _NO_ANSWER
 
 

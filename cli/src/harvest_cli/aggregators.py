@@ -26,6 +26,10 @@ _SAMPLE: Final = 1000
 """Where an aggregator cannot add up by itself, so many of its busiest jobs are added up here."""
 
 
+SHAPE_ERRORS: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What comes of an answer of another shape than the one that is documented."""
+
+
 class UnreachableError(Exception):
     """Nobody answered; the message says why, one line for each."""
 
@@ -50,6 +54,8 @@ class Aggregators:
     ask: Ask
     troubles: dict[str, str] = field(default_factory=dict)
     """By address, why something of it is missing in what is shown."""
+    silent: set[str] = field(default_factory=set)
+    """Who did not answer at all, and is not waited for a second time."""
     notes: list[str] = field(default_factory=list)
     """What else somebody should know."""
 
@@ -58,10 +64,8 @@ class Aggregators:
         return [dict(reply.content) for reply in self._good(path)]
 
     def _good(self, path: str) -> list[Reply]:
-        replies = self.ask((url, path) for url in self.urls)
-        for reply in replies:
-            if not (reply.is_good or reply.is_unknown or reply.is_question_wrong):
-                self.troubles[reply.url] = reply.told
+        replies = self.ask((url, path) for url in self.urls if url not in self.silent)
+        self._note(replies)
         if good := [reply for reply in replies if reply.is_good]:
             return good
         for reply in replies:
@@ -137,7 +141,12 @@ class Aggregators:
     def job(self, job: str, *, cluster: str | None, start: int | None) -> list[Json]:
         """Return the jobs of that id: one for each cluster that has it, unless one is named."""
         clusters = [cluster] if cluster is not None else self.clusters()
-        questions = [(url, at("jobs", each, job, start=start)) for each in clusters for url in self.urls]
+        questions = [
+            (url, at("jobs", each, job, start=start))
+            for each in clusters
+            for url in self.urls
+            if url not in self.silent
+        ]
         replies = self.ask(questions)
         self._note(replies)
         good = [dict(reply.content) for reply in replies if reply.is_good]
@@ -152,8 +161,10 @@ class Aggregators:
 
     def _note(self, replies: Iterable[Reply]) -> None:
         for reply in replies:
-            if not reply.is_good and not reply.is_unknown:
+            if not (reply.is_good or reply.is_unknown or reply.is_question_wrong):
                 self.troubles[reply.url] = reply.told
+            if not reply.status:
+                self.silent.add(reply.url)
 
     def clusters(self) -> list[str]:
         """Return the clusters of which anything is known, and the two names for "not known which"."""

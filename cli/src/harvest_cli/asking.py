@@ -6,7 +6,7 @@ import ssl
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -19,7 +19,8 @@ _AT_ONCE: Final = 8
 """So many questions one aggregator gets at a time."""
 _MOST_BYTES: Final = 1 << 30
 _PORTS: Final = {"http": 80, "https": 443}
-_NAME_MISMATCH: Final = 62
+_NAME_MISMATCHES: Final = (62, 64)
+"""OpenSSL's words for a name and for an address that the certificate does not have."""
 
 
 class Asker:
@@ -127,6 +128,8 @@ class _Conversation:
         connection.request("GET", self._line.prefix + path, headers=self._line.headers)
         response = connection.getresponse()
         body = response.read(_MOST_BYTES)
+        if response.length:  # what was announced and did not come
+            raise IncompleteRead(body, response.length)
         if response.will_close:
             self.close()
         return response, body
@@ -147,7 +150,7 @@ def _date(response: HTTPResponse) -> float | None:
         return None
 
 
-def _told(error: Exception, line: _Line) -> str:
+def _told(error: Exception, line: _Line) -> str:  # noqa: PLR0911 - one for each kind of trouble
     """Say what went wrong, and what to do about it."""
     if isinstance(error, ssl.SSLError):
         return _told_of_tls(error, line)
@@ -157,6 +160,8 @@ def _told(error: Exception, line: _Line) -> str:
             return f"nobody listens on {where}: is the aggregator running, and is this its HTTP address (--url)?"
         case TimeoutError():
             return f"no answer within {line.seconds:g} s"
+        case IncompleteRead():
+            return "its answer broke off"
         case ConnectionResetError() | HTTPException() if line.tls is None:
             return f"{_text(error)}: if it speaks HTTPS there, write https://"
         case json.JSONDecodeError() | UnicodeDecodeError():
@@ -168,7 +173,7 @@ def _told(error: Exception, line: _Line) -> str:
 def _told_of_tls(error: ssl.SSLError, line: _Line) -> str:
     if not isinstance(error, ssl.SSLCertVerificationError):
         return f"it does not speak HTTPS there ({error.reason}): on loopback write http://"
-    if error.verify_code == _NAME_MISMATCH:
+    if error.verify_code in _NAME_MISMATCHES:
         return (
             f"its certificate is not of {line.server_name}: name the one that it has with --server-name, "
             "such as main.SITE.harvest"

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from harvest_cli import examining, screen, top
 from harvest_cli.aggregators import (
+    SHAPE_ERRORS,
     Aggregators,
     Ask,
     NotKnownError,
@@ -22,7 +23,7 @@ from harvest_cli.aggregators import (
     WrongQuestionError,
 )
 from harvest_cli.places import filesystems_sheet, servers_sheet, targets_sheet
-from harvest_cli.printing import complain, show
+from harvest_cli.printing import complain, put, show
 from harvest_cli.replies import Json
 from harvest_cli.rows import job_sheets, jobs_sheet, node_sheet, user_sheets
 from harvest_cli.sheets import Sheet
@@ -47,7 +48,7 @@ class Desk:
             return
         for number, sheet in enumerate(sheets()):
             if number:
-                self.console.print()
+                put(self.console, "")
             show(self.console, sheet)
 
     def print_json(self, answer: object) -> None:
@@ -64,6 +65,8 @@ class Desk:
             return top.shown(view, self._fresh())
         except (UnreachableError, WrongQuestionError, TooOldError) as error:
             return top.Shown(view=view, troubles=str(error).splitlines(), is_answered=False)
+        except SHAPE_ERRORS as error:
+            return top.Shown(view=view, troubles=[f"an answer of another shape: {error!r}"], is_answered=False)
 
 
 def show_top(desk: Desk) -> int:
@@ -98,7 +101,7 @@ def _print_top(desk: Desk, view: top.View) -> int:
         complain("\n".join(f"warning: {trouble}" for trouble in shown.troubles))
         if desk.options.once:
             return 0
-        desk.console.print()
+        put(desk.console, "")
         sys.stdout.flush()
         time.sleep(desk.options.interval)
 
@@ -224,8 +227,7 @@ def show_problems(desk: Desk) -> int:
     if desk.options.json:
         desk.print_json({"problems": [asdict(one) for one in report.problems], "notes": list(report.notes)})
     else:
-        for line in _told(report, several=len(aggregators.urls) > 1):
-            desk.console.print(line)
+        put(desk.console, *_told(report, several=len(aggregators.urls) > 1))
     return 1 if report.problems else 0
 
 

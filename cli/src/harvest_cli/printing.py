@@ -34,8 +34,15 @@ def show(place: Console, sheet: Sheet) -> None:
         return
     if place.is_terminal:
         sheet = fitted(sheet, place.width)
-    for line in rendered(sheet):
-        place.print(line, width=_ENDLESS, crop=False, soft_wrap=True)
+    put(place, *rendered(sheet))
+
+
+def put(place: Console, *lines: RenderableType) -> None:
+    """Print lines; that nobody reads them any more is told to the caller, where rich would end the program."""
+    with place.capture() as printed:
+        for line in lines:
+            place.print(line, width=_ENDLESS, crop=False, soft_wrap=True)
+    place.file.write(printed.get())
 
 
 def rendered(sheet: Sheet, *, most_rows: int | None = None) -> list[RenderableType]:

@@ -11,6 +11,17 @@ Json = dict[str, Any]
 _NO_SUCH_ROUTE: Final = "Not Found"
 """What an aggregator says of an address that it does not have; of things that it does not know it says more."""
 
+_PREFIX: Final = "/api/v1/"
+_CONTENTS: Final = {
+    **{name: name for name in ("filesystems", "servers", "targets", "jobs", "clients")},
+    "jobs/": "job",
+    "users/": "user",
+    "attribution": "rows",
+    "/healthz": "alive",
+    "/readyz": "ready",
+}
+"""What an answer must have in it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
@@ -28,8 +39,9 @@ class Reply:
 
     @property
     def is_good(self) -> bool:
-        """Whether it is what was asked for."""
-        return self.status == 200
+        """Whether it is what was asked for; other programs answer with 200, too."""
+        route = self.path.removeprefix(_PREFIX).partition("?")[0]
+        return self.status == 200 and _CONTENTS.get(route, _CONTENTS.get(route.partition("/")[0] + "/")) in self.content
 
     @property
     def error(self) -> str:
@@ -66,6 +78,8 @@ class Reply:
         if self.lacks_route:
             what = self.error if self.status == 400 else f"there is no {self.path.partition('?')[0]}"
             return f"it is older than this command ({what}): update the aggregator"
+        if self.status == 200:
+            return "its answer is not what an aggregator says: is this its HTTP address?"
         return f"it answers {self.status}: {self.error}"
 
 
@@ -73,5 +87,5 @@ def at(*parts: str, **query: object) -> str:
     """Return the path of a question; what is not asked for is left out."""
     path = "/".join(quote(part, safe="", errors="surrogateescape").replace(".", "%2E") for part in parts[1:])
     asked = {key: value for key, value in query.items() if value not in {None, ""}}
-    text = f"/api/v1/{parts[0]}" + (f"/{path}" if path else "")
+    text = f"{_PREFIX}{parts[0]}" + (f"/{path}" if path else "")
     return f"{text}?{urlencode(asked, errors='surrogateescape')}" if asked else text

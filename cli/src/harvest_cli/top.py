@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from harvest_cli.aggregators import Aggregators
-from harvest_cli.merging import added
+from harvest_cli.merging import added, job_key
 from harvest_cli.replies import Json
 from harvest_cli.rows import RATES, job_name, rate_cells
 from harvest_cli.sheets import Column, Sheet
@@ -84,12 +84,37 @@ def pressed(view: View, key: str) -> View:
 def answer(view: View, aggregators: Aggregators) -> Json:
     """Ask for what a view shows, in the API's shape."""
     if view.by == "job":
-        return aggregators.jobs(sort=_API_SORTS[view.sort], limit=view.limit, filters=view.filters)
+        return _jobs(view, aggregators)
     if view.by == "node":
         if view.server or view.target:
             aggregators.notes.append("what nodes do is not known by server or target: this is of all of them")
         return aggregators.clients(fs=view.fs)
     return aggregators.attribution(view.by, view.filters)
+
+
+def _jobs(view: View, aggregators: Aggregators) -> Json:
+    """Ask for the jobs that do most.
+
+    Those that do nothing of what is sorted by are behind those that do, by what they do else; so some of each order
+    are needed, unless there are no others.
+    """
+    answers: list[Json] = []
+    for sort in _orders(view.sort):
+        answers.append(aggregators.jobs(sort=_API_SORTS[sort], limit=view.limit, filters=view.filters))
+        if answers[-1]["shown"] == answers[-1]["matched"]:
+            break
+    found = {(*job_key(job), job.get("start")): job for told in answers for job in told["jobs"]}
+    jobs = sorted(found.values(), key=lambda job: _rank(rates(job), view.sort))[: view.limit]
+    return {**answers[0], "shown": len(jobs), "jobs": jobs}
+
+
+def _orders(sort: str) -> list[str]:
+    return [sort, *(other for other in SORTS if other != sort)]
+
+
+def _rank(numbers: Mapping[str, float | None], sort: str) -> tuple[float, ...]:
+    """Return what sorts the largest first; equals by the other numbers."""
+    return tuple(-(numbers.get(SORTS[each]) or 0) for each in _orders(sort))
 
 
 def shown(view: View, aggregators: Aggregators) -> Shown:
@@ -186,7 +211,7 @@ _LABELS: Final[Mapping[str, tuple[Column, ...]]] = {
 def sheet(view: View, last: Shown | None, *, zoned: Callable[[float | None], str] = moment) -> Sheet:
     """Return what stands on the screen: what was answered last, in the order that is wanted now."""
     is_same = last is not None and (last.view.by, last.view.filters) == (view.by, view.filters)
-    rows = sorted(last.rows if last and is_same else (), key=lambda row: -(row.numbers.get(SORTS[view.sort]) or 0))
+    rows = sorted(last.rows if last and is_same else (), key=lambda row: _rank(row.numbers, view.sort))
     where = "".join(f" · {key} {name(value)}" for key, value in view.filters.items() if value)
     when = (
         "asking …" if not last or not is_same else f"at {zoned(last.tick_seconds)}" if last.is_answered else "no answer"

@@ -163,3 +163,14 @@ def test_servers_and_targets_say_who_speaks_of_them() -> None:
     told = {"tick_seconds": TICK, "servers": [{"name": "oss1"}]}
     listed = Telling({}, {(A, path): told, (B, path): told}).aggregators.listed("servers")
     assert [one["aggregator"] for one in listed["servers"]] == [A, B]
+
+
+def test_who_did_not_answer_is_not_waited_for_again() -> None:
+    path = at("clients")
+    telling = Telling({A: [job("7")]}, {(B, path): silent(B, path), (A, path): {"tick_seconds": TICK, "clients": []}})
+    aggregators = telling.aggregators
+    aggregators.clients()
+    telling.asked.clear()
+    aggregators.jobs(sort="job", limit=5, filters=NO_FILTER)
+    assert {url for url, _ in telling.asked} == {A}
+    assert list(aggregators.troubles) == [B]

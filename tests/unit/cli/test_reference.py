@@ -4,9 +4,9 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from harvest_cli.arguments import ASKING, COMMANDS, SHELLS
+from harvest_cli.arguments import ASKING, COMMANDS, SHELLS, parser
 from harvest_cli.config import Aggregator
-from harvest_cli.top import BYS, SORTS
+from harvest_cli.top import BYS, KEYS, SORTS, Row, Shown, View, sheet
 
 TEXT = (Path(__file__).parents[3] / "docs/reference/cli.md").read_text()
 
@@ -41,3 +41,17 @@ def test_every_key_of_the_screen_and_of_the_file_is_there() -> None:
     for field in fields(Aggregator):
         assert f"`{field.name}`" in TEXT
         assert f"\n{field.name} = " in TEXT
+
+
+def test_captures_are_of_commands_and_columns_that_there_are() -> None:
+    captures = re.findall(r"<!-- captured: harvest (.+?) -->\n\n```text\n(.*?)\n```\n", TEXT, re.DOTALL)
+    assert {words.split()[0] for words, _ in captures} >= {"top", "job"}
+    for words, block in captures:
+        options = parser().parse_args(words.split())
+        if options.command == "top":
+            title, head, *_, foot = block.splitlines()
+            view = View(by=options.by, sort=options.sort, server=options.server)
+            made = sheet(view, Shown(view=view, rows=[Row(("x",) * 9, {}, "op 1/s")]))
+            assert title.startswith(made.title.rpartition(" · at ")[0])
+            assert re.split(r" {2,}", head) == [column.head for column in made.columns]
+            assert foot == KEYS

@@ -156,3 +156,17 @@ def test_who_does_not_answer_is_named() -> None:
     path = at("jobs", sort="rates.read_bytes", limit=20)
     last = shown(View(), Telling({A: JOBS}, {(B, path): silent(B, path)}).aggregators)
     assert last.troubles == [f"without {B}: nobody listens there"]
+
+
+def test_who_does_nothing_of_what_is_sorted_by_comes_behind_by_what_else_is_done() -> None:
+    def doing(name: str, **rates: float) -> dict[str, Any]:
+        did = work()
+        did["rates"] |= rates
+        return job(name, ost=did)
+
+    idle = [job(f"idle{number}") for number in range(50)]
+    jobs = [*idle, doing("ops", iops=9.0), doing("writes", write_bytes=5.0), doing("writes more", write_bytes=6.0)]
+    telling = Telling({A: [*jobs, doing("reads", read_bytes=1.0)]})
+    view = View(limit=10)
+    assert names(view, shown(view, telling.aggregators)) == ["reads", "writes more", "writes", "ops"]
+    assert names(View(limit=3), shown(View(limit=3), telling.aggregators)) == ["reads", "writes more", "writes"]
