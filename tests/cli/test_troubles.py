@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from cli.scene import HARVEST
+from harvest_cli.asking import Asker
+from harvest_cli.config import Aggregator
 from support.processes import LIMIT_SECONDS, Running, running
 
 TOKEN = "0123456789abcdef-of-a-test"  # noqa: S105 - it opens nothing else
@@ -177,11 +179,19 @@ def test_ctrl_c_ends_it_at_once_though_nobody_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(LIMIT_SECONDS)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        process = subprocess.Popen([HARVEST, "fs", "--url", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        heeding = ["env", "--default-signal=INT", HARVEST]  # who started the tests may have them ignore it
+        process = subprocess.Popen([*heeding, "fs", "--url", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         with listener.accept()[0]:
             process.send_signal(signal.SIGINT)
             out, errors = process.communicate(timeout=LIMIT_SECONDS)
     assert (process.returncode, out, errors) == (130, b"", b"")
+
+
+def test_who_says_nothing_is_not_waited_for_for_ever() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        (reply,) = Asker([Aggregator(url=url)], seconds=0.1)([(url, "/healthz")])
+    assert (reply.status, reply.trouble) == (0, "no answer within 0.1 s")
 
 
 def test_a_full_disk_is_told() -> None:

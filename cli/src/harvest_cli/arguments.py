@@ -1,6 +1,7 @@
 """The commands and their options: one table, of which the parser and the shells' completions are made."""
 
 import argparse
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -247,7 +248,7 @@ def parser() -> argparse.ArgumentParser:
         one = commands.add_parser(
             name,
             help=command.help,
-            description=command.description or f"{command.help[0].upper()}{command.help[1:]}.",
+            description=textwrap.fill(command.description or f"{command.help[0].upper()}{command.help[1:]}.", 79),
             epilog=f"examples:\n{command.examples}",
             formatter_class=shaped,
             allow_abbrev=False,

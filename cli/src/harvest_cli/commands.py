@@ -30,6 +30,9 @@ from harvest_cli.sheets import Sheet
 from harvest_cli.units import name
 
 _NEAR: Final = 5
+_LINES: Final = 20
+"""So many are shown where there is no screen to fill."""
+_ALL: Final = 10**9
 
 
 class Desk:
@@ -72,7 +75,7 @@ class Desk:
 def show_top(desk: Desk) -> int:
     """Show who does most, again and again."""
     options = desk.options
-    limit = 20 if options.limit is None else options.limit or sys.maxsize
+    limit = _LINES if options.limit is None else options.limit or _ALL
     view = top.View(
         by=options.by,
         sort=options.sort,

@@ -160,7 +160,8 @@ def _time(usecs: float | None) -> str:
 def _facts(job: Json) -> Iterator[tuple[str, str]]:
     slurm = job.get("slurm_state")
     state = name(job.get("state")) + (f" (Slurm: {name(slurm)})" if slurm else "")
-    yield "job", name(job["job"]) + (f" ({name(job['array'])})" if job.get("array") else "")
+    called = name(job["job"]) + (f" ({name(job['array'])})" if job.get("array") else "")
+    yield "job", f"{called} {marks(job)}".rstrip()
     yield "name", name(job.get("name") or process(job))
     yield "cluster", name(job["cluster"])
     yield "user", name(job.get("user"))

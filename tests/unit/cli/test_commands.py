@@ -92,6 +92,7 @@ def test_a_node_is_known_by_name_short_name_or_address() -> None:
 
 def test_top_for_programs_is_one_answer_of_the_api(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["job"] for one in told(capsys, "top", "--limit", "1")["jobs"]] == ["4711"]
+    assert len(told(capsys, "top", "--limit", "0")["jobs"]) == 4
     rows = told(capsys, "top", "--by", "user", "--limit", "1")["rows"]
     assert [row["name"] for row in rows] == ["ada"]
     assert told(capsys, "top", "--by", "node")["clients"] == [{**CLIENT, "filesystems": {"home": OTHERS_TWICE}}]

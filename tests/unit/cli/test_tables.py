@@ -69,6 +69,7 @@ def test_a_job_is_told_with_what_is_in_doubt() -> None:
     )
     assert facts_of(facts)["state"] == "final (Slurm: COMPLETED)"
     assert facts_of(facts)["partition"] == "-, 4 nodes"
+    assert facts_of(facts)["job"] == "7 *!"
     assert (where.rows[0][:3], len(where.rows)) == (("home", "ost", "1.0 MiB"), 1)
     assert "at most 4.0 KiB, 9 operations" in where.notes[0]
     assert [note[:4] for note in where.notes] == ["* 2 ", "! it", "work"]
