@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 N ?= 20000
 
-.PHONY: help ready check test bench soak campaign mutants demo cluster images rpm pins
+.PHONY: help ready check test bench soak campaign mutants captures demo cluster images rpm pins
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -34,6 +34,10 @@ campaign: ready ## N random histories of a simulated site against the accounting
 
 mutants: ready ## each mutant of the accounting must turn the test red that it names
 	@$(BIN)/python tools/mutants.py
+
+captures: ready ## look at the demo in a terminal, and write what is seen into docs/
+	@tools/bootstrap.sh tests
+	@PYTHONPATH=tools:tests $(BIN)/python tests/cli/captures.py
 
 pins: ready ## compile requirements/ again from pyproject.toml
 	@tools/pin.sh

@@ -23,6 +23,7 @@ if [ "${1:-}" = tests ]; then # servers that the tests talk to; only `make test`
   done
   compgen -G '/usr/lib/*/slurm-wlm/accounting_storage_mysql.so' >/dev/null || missing+=(slurm-wlm-mysql-plugin)
   compgen -G '/usr/lib/*/slurm-wlm/auth_jwt.so' >/dev/null || missing+=(slurm-wlm-jwt-plugin)
+  command -v tmux >/dev/null || missing+=(tmux) # a real terminal for `harvest top`
 fi
 if [ ${#missing[@]} -gt 0 ]; then
   command -v apt-get >/dev/null || die "Please install: ${missing[*]} (this is not Debian, so it cannot be done for you)."

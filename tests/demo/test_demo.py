@@ -27,6 +27,8 @@ def test_the_demo_ends_with_every_total_equal_to_the_truth() -> None:
 
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
     assert " 0 totals differ." in ran.stdout
+    assert re.search(r"^  export HARVEST_URL=http://127\.0\.0\.1:\d+$", ran.stdout, re.MULTILINE)
+    assert "  .venv/bin/harvest top " in ran.stdout
     rows = re.findall(r"^ +([\d,]+)  (.+)$", ran.stdout, re.MULTILINE)
     happened = {name.strip(): int(count.replace(",", "")) for count, name in rows}
     assert [event for event in EVENTS if not happened.get(event)] == []

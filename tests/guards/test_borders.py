@@ -40,6 +40,23 @@ def test_core_imports_nothing_impure(file: Path) -> None:
     assert imported <= allowed
 
 
+def test_the_cli_needs_nothing_but_rich() -> None:
+    """People install it on login nodes and laptops."""
+    imported = {
+        name.partition(".")[0]
+        for file in (ROOT / "cli/src").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported - set(sys.stdlib_module_names) == {"rich", "harvest_cli"}
+
+
 def test_core_calls_no_builtin_that_does_io() -> None:
     calls = {
         node.func.id

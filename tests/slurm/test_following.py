@@ -78,7 +78,7 @@ def test_jobs_of_every_kind_are_their_owners_and_their_totals_are_true(site: Slu
         rows = site.get(f"attribution?by={by}")["rows"]
         assert {row[by]: row["write_bytes"] for row in rows} == true
     assert {job["job"] for job in site.jobs("jobs?user=news")} == {str(quiet), str(failed)}
-    assert site.get("users/news")["sums"]["write_bytes"] == written[quiet] + written[failed]
+    assert site.get("users/news")["totals"]["write_bytes"] == written[quiet] + written[failed]
     on_mds = site.get("attribution?server=mds1&by=account,user")
     assert on_mds["by"] == "account,user"
 

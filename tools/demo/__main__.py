@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live as LiveTable
 
 from demo.comparison import Difference, differences
-from demo.display import printable, rows_of, table
+from demo.display import hints, printable, rows_of, table
 from demo.play import Play, installed, settings
 from demo.processes import ProcessError
 
@@ -44,6 +44,7 @@ def main() -> int:
         play = Play(installed(folder, simulated), simulated, for_seconds=_LONGER_MOST * seconds)
         try:
             play.start()
+            console.print(hints(play.installation.url), highlight=False, markup=False)
             _show(play, console, seconds)
             console.print("Waiting until Harvest has everything …")
             play.settle()

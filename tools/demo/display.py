@@ -72,6 +72,20 @@ def table(rows: Mapping[str, Row], *, title: str, caption: str) -> Table:
     return shown
 
 
+def hints(url: str) -> str:
+    """Say how to look at it with the command that people have."""
+    return f"""
+In another terminal:
+
+  export HARVEST_URL={url}
+  .venv/bin/harvest top                       # who does most, now; keys change what is shown
+  .venv/bin/harvest top --server mds1         # who is on mds1
+  .venv/bin/harvest jobs --sort write_bytes   # the jobs that have written most
+  .venv/bin/harvest job 1000000               # what did that one do?
+  .venv/bin/harvest doctor                    # is anything wrong?
+"""
+
+
 def printable(name: str) -> str:
     """Return a job's id as a terminal can show it."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").replace("[", "\\[")

@@ -15,7 +15,7 @@ from typing_extensions import override
 from harvest_aggregator import inventory, views
 from harvest_aggregator.answers import BadParameterError, answer, encoded, printed
 from harvest_aggregator.attribution import attributed
-from harvest_aggregator.catalogue import Catalogue, Catalogues, Integers
+from harvest_aggregator.catalogue import MEASURES, Catalogue, Catalogues, Integers
 from harvest_aggregator.jobs import jobs
 from harvest_aggregator.people import GROUPINGS, People
 from harvest_aggregator.published import Published
@@ -176,13 +176,12 @@ class Api:
         if not len(own) and not over["jobs"]:
             raise HTTPException(404, f"nobody called {name!r} is known to have done anything")
         limit = number(given, "limit", default=LIMIT)
-        done = next(iter(attributed(catalogue, people, own, "user")), {"user": name, "jobs": 0})
+        done = next(iter(attributed(catalogue, people, own, "user")), {"rates": dict.fromkeys(MEASURES, 0.0)})
+        totals = {name: done.get(name, 0) + over[name] for name in over}
         accounts = sorted({account for one in own.tolist() if (account := people.person(one).account)})
         shown = jobs(published, catalogue, catalogue.first(own, limit, filesystem=None, sort="rates.bytes"))
-        sums = {"sums": {name: number for name, number in done.items() if name != "user"}, "final": over}
-        return answer(
-            {"tick_seconds": published.tick_seconds, "user": name, "accounts": accounts, **sums, "jobs": shown}
-        )
+        head = {"tick_seconds": published.tick_seconds, "user": name, "accounts": accounts}
+        return answer({**head, "totals": totals, "final": over, "rates": done["rates"], "jobs": shown})
 
     def attribution(self, request: Request) -> Response:
         """Answer who does how much: users, accounts, partitions, groups, or programs outside jobs."""

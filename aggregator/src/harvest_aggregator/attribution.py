@@ -33,6 +33,7 @@ def attributed(
     order = np.lexsort((-rates["iops"], -(rates["read_bytes"] + rates["write_bytes"])))
     return [
         {
+            "name": getattr(persons[place], GROUPINGS[by][0]),
             **{name: getattr(persons[place], name) for name in GROUPINGS[by]},
             "jobs": int(jobs[place]),
             **{measure: int(totals[measure][place]) for measure in MEASURES},

@@ -181,7 +181,12 @@ def test_and_by_account_and_by_program() -> None:
 
 def test_a_user_has_a_page() -> None:
     page = asked("users/jane")
-    assert (page["user"], page["accounts"], page["sums"]["read_bytes"], len(page["jobs"])) == ("jane", ["dark"], 300, 3)
+    assert (page["user"], page["accounts"], page["totals"]["read_bytes"], len(page["jobs"])) == (
+        "jane",
+        ["dark"],
+        300,
+        3,
+    )
     assert page["final"] == {"jobs": 0, "read_bytes": 0, "write_bytes": 0, "iops": 0}
     assert client(SOURCE, site=SITE).get("/api/v1/users/eve").status_code == 404
 
@@ -205,7 +210,8 @@ def test_jobs_that_are_over_are_found_in_the_ledger(tmp_path: Path) -> None:
     assert here.get("/api/v1/jobs/vu/11").json()["user"] == "jane"  # it is still there
     listed = here.get("/api/v1/jobs?state=final&user=jane&limit=2").json()
     assert (listed["matched"], [job["job"] for job in listed["jobs"]]) == (3, ["11", "9"])
-    assert here.get("/api/v1/users/jane").json()["final"]["read_bytes"] == 27
+    both = here.get("/api/v1/users/jane").json()
+    assert (both["final"]["read_bytes"], both["totals"]["read_bytes"], both["totals"]["jobs"]) == (27, 327, 6)
     assert here.get("/api/v1/jobs?state=final&fs=home").status_code == 400
 
 

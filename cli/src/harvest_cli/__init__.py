@@ -1,0 +1,1 @@
+"""The `harvest` command: what aggregators know, for people and for programs."""
