@@ -155,11 +155,11 @@ class JobTable:
         drops, rows, columns = self._places.get(mount, (mount.drops, nothing, nothing))
         if drops != mount.drops:
             rows = nothing
-        if len(rows) < len(mount.jobs) or len(columns) < len(mount.counters):
+        if rows is nothing or len(rows) < len(mount.jobs) or len(columns) < len(mount.counters):
             rows = np.append(rows, np.full(len(mount.jobs) - len(rows), NEVER))
             columns = np.append(columns, _numbered(self.counters, list(mount.counters)[len(columns) :]))
+            self._places[mount] = mount.drops, rows, columns
             self._make_room()
-        self._places[mount] = mount.drops, rows, columns
         return rows, columns
 
     def _number(self, mount: MountState, rows: Integers, row: Integers) -> None:
