@@ -107,11 +107,20 @@ def test_an_unknown_server_is_told_with_those_that_there_are(scene: Scene) -> No
     assert (ran.returncode, ran.stderr) == (2, "harvest: `server` must be a server of the site: mds1, oss1\n")
 
 
-def test_users_are_not_known_yet_and_that_is_said(scene: Scene) -> None:
+def test_a_user_who_did_nothing_is_not_known_and_that_is_said(scene: Scene) -> None:
     ran = scene.run("user", "ada")
-    assert ran.returncode in {1, 2}
-    assert "Traceback" not in ran.stderr
-    assert ran.stderr.startswith("harvest: ")
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("harvest: nobody called 'ada' is known to have done anything")
+
+
+def test_a_user_of_programs_outside_jobs_has_a_sheet(scene: Scene) -> None:
+    everyone = [job for answer in scene.told("jobs?limit=0") for job in answer["jobs"]]
+    uid = next(job["user"] for job in everyone if job["process"] is not None)
+    told, asked = scene.json("user", uid), scene.told(f"users/{uid}")
+    assert told["user"] == uid
+    assert told["totals"]["iops"] == sum(answer["totals"]["iops"] for answer in asked)
+    assert {job["user"] for job in told["jobs"]} == {uid}
+    assert uid in scene.run("user", uid).stdout
 
 
 def test_one_that_does_not_answer_is_named_and_the_rest_is_shown(scene: Scene) -> None:
