@@ -1,6 +1,8 @@
 """A real Slurm beside simulated Lustre servers: Harvest on all of them, and jobs whose I/O somebody decides."""
 
+import re
 import time
+import urllib.request
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
@@ -90,6 +92,13 @@ class SlurmSite:
     def tick(self) -> int | None:
         found: int | None = self.get("jobs")["tick_seconds"]
         return found
+
+    def answered(self) -> int:
+        """Return when Slurm last answered, as the aggregator's metrics say."""
+        with urllib.request.urlopen(f"{self.harvest.url}/metrics", timeout=10) as said:  # noqa: S310 - our own loopback
+            metrics = said.read().decode()
+        (found,) = re.findall(r'^harvest_slurm_answered_seconds\{cluster="vu"\} (\S+)$', metrics, re.MULTILINE)
+        return int(float(found))
 
     def jobs(self, path: str = "jobs?limit=0") -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.get(path)["jobs"]
