@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from harvest.v1.stream_pb2 import SlurmJob
 from harvest_aggregator.http import app
 from harvest_aggregator.published import Published
 from harvest_aggregator.records import Records
+from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.accounting.sweeps import ClosedSweep, ClosedTable, Place, TickWork
-from unit.aggregator.publishing import NO_RECORDS, SITE, TICK, metrics, target
+from harvest_core.jobs.identity import ClusterIds, Identities
+from harvest_site.loading import load
+from unit.aggregator.publishing import NO_RECORDS, TICK, metrics, target
 from unit.aggregator.test_records import record, written
 
 JOBS = 100_000
+SITE = load("""
+filesystems: [{name: home, servers: [oss1]}, {name: scratch, servers: [oss1]}]
+clusters: [{name: vu, filesystems: [home, scratch]}]
+""")
+VU = Identities([ClusterIds(cluster="vu", filesystems=frozenset({"home", "scratch"}))])
 LIMIT_SECONDS = 0.2
 COUNTERS = {
     "OST": (
@@ -57,7 +66,14 @@ def sweep(number: int) -> Published:
     tick = TICK + 20 * number
     closed = ClosedSweep(tick_seconds=tick, missing=frozenset(), tables=tables, work=work)
     targets = tuple(target(*place[:3], server="oss1") for place in work)
-    return Published(tick_seconds=tick, closed=closed, targets=targets)
+    facts = {int(job): SlurmJob(id=int(job), user=f"user{int(job) % 1000}", state="RUNNING") for job in jobs}
+    return Published(
+        tick_seconds=tick,
+        closed=closed,
+        targets=targets,
+        identities=VU,
+        clusters={"vu": ClusterFacts(agent="slurm1", jobs=facts)},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +91,17 @@ def sweeps() -> tuple[Published, Published]:
         "/api/v1/jobs?target=home-MDT0000",
         "/api/v1/jobs?target=scratch-OST0000&sort=bytes",
         "/api/v1/views/rates?server=oss1&fs=home",
-        "/api/v1/jobs/-/50000777",
+        "/api/v1/jobs/vu/50000777",
         "/api/v1/filesystems",
         "/api/v1/views/totals",
         "/api/v1/views/rates",
         "/api/v1/views/short",
         "/api/v1/views/supershort",
         "/api/v1/views/filesystems",
+        "/api/v1/jobs?user=user7",
+        "/api/v1/jobs?state=quiet&cluster=vu",
+        "/api/v1/attribution?by=user",
+        "/api/v1/attribution?by=process",
     ],
 )
 def test_the_first_answer_of_a_new_sweep_is_quick(path: str, sweeps: tuple[Published, Published]) -> None:

@@ -25,10 +25,10 @@ def attributed(
         rows = np.flatnonzero(mine >= 0)
         for measure in MEASURES:
             np.add.at(totals[measure], mine[rows], part.measured(measure, rates=False, rows=rows))
-            done = part.measured(measure, rates=True, rows=rows)
-            np.add.at(rates[measure], mine[rows], done)
+            now = np.bincount(mine[rows], part.measured(measure, rates=True, rows=rows), len(persons))
+            rates[measure] += now
             if measure == "iops" and part.kind == MDT:
-                np.add.at(rates["metadata_ops"], mine[rows], done)
+                rates["metadata_ops"] += now
     jobs = np.bincount(place_of[place_of >= 0], minlength=len(persons))
     order = np.lexsort((-rates["iops"], -(rates["read_bytes"] + rates["write_bytes"])))
     return [

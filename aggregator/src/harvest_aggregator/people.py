@@ -1,6 +1,7 @@
 """Whose jobs they are, and how these live: what Slurm says, beside what Lustre shows."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from harvest_aggregator.published import Published
 from harvest_aggregator.slurm import ClusterFacts, is_alive
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.jobs.identity import Identity
-from harvest_core.jobs.life import Sign, life
+from harvest_core.jobs.life import BUSY_SECONDS, FORGOTTEN_SECONDS, Life, Sign, life
 
 Json = dict[str, Any]
 
@@ -28,6 +29,8 @@ class Person(NamedTuple):
     """The name of the program, of what was run outside any job."""
 
 
+_IDLE: Final = (BUSY_SECONDS, FORGOTTEN_SECONDS)
+"""Where idleness changes what a job is doing, as far as that is not Slurm's to say."""
 GROUPINGS: Final = {
     "user": ("user",),
     "account": ("account",),
@@ -46,9 +49,10 @@ class People:
         self._clusters = published.clusters
         self._starts = published.starts
         self._jobs = catalogue.jobs
-        self._now = published.tick_seconds or 0
-        self._worked = _last_ticks(catalogue)
-        self._everyone = range(catalogue.count)
+        idle = (published.tick_seconds or 0) - np.maximum(_last_ticks(catalogue), 0)
+        self._idle = np.digitize(idle, _IDLE).tolist()
+        self._lives: dict[tuple[str | None, int], Life] = {}
+        """What was found out once: there are few words of Slurm, and few kinds of idleness."""
 
     def job(self, number: int) -> SlurmJob | None:
         """Return what Slurm says of a job."""
@@ -60,16 +64,14 @@ class People:
         """Return whose job it is."""
         return person_of(self.job(number), self._jobs[number], self._clusters)
 
-    def state(self, number: int) -> str:
+    def state(self, number: int) -> Life:
         """Return what a job is doing."""
         job = self.job(number)
-        worked = int(self._worked[number])
-        sign = Sign(
-            state=None if job is None else job.state,
-            ended_seconds=None if job is None else job.end_seconds or None,
-            worked_seconds=None if worked == NEVER else worked,
-        )
-        return life(sign, self._now)
+        key = (None if job is None else job.state, self._idle[number])
+        if key not in self._lives:
+            idle_seconds = (0, *_IDLE)[key[1]]
+            self._lives[key] = life(Sign(key[0], None, worked_seconds=0), now_seconds=idle_seconds)
+        return self._lives[key]
 
     def shown(self, number: int) -> Json:
         """Return what is known of a job beside its work."""
@@ -81,16 +83,11 @@ class People:
         """Return those of some jobs that are somebody's, or in some state."""
         if not wanted:
             return numbers
-        return np.array([number for number in numbers.tolist() if self._is(number, wanted)], np.int64)
-
-    def _is(self, number: int, wanted: Mapping[str, str]) -> bool:
-        person = self.person(number)
-        return (
-            wanted.get("cluster", self._jobs[number].name.cluster) == self._jobs[number].name.cluster
-            and wanted.get("user", person.user) == person.user
-            and wanted.get("account", person.account) == person.account
-            and ("state" not in wanted or wanted["state"] == self.state(number))
-        )
+        left: list[int] = numbers.tolist()
+        for name, value in wanted.items():
+            of = _WHOSE[name]
+            left = [number for number in left if of(self, number) == value]
+        return np.array(left, np.int64)
 
     def name(self, number: int) -> str:
         """Return what people call a job: a task by its array, all others by their id."""
@@ -110,14 +107,30 @@ class People:
     def grouped(self, numbers: Integers, by: str) -> tuple[list[Person], Integers]:
         """Return who is behind some jobs, each once, and for every job which of them it is; -1 where nobody knows."""
         fields = GROUPINGS[by]
-        groups: dict[Person, int] = {}
+        chosen = attrgetter(fields[0], *fields)  # the first one twice: so it is always several
+        groups: dict[tuple[str | None, ...], int] = {}
         places = np.full(len(numbers), -1, np.int64)
         for place, number in enumerate(numbers.tolist()):
-            known = self.person(number)
-            some = Person(**{name: getattr(known, name) for name in fields})
-            if getattr(some, fields[0]) is not None:
+            job = self.job(number)
+            if job is None:
+                some = chosen(self.person(number))
+            elif fields[0] == "process":
+                continue
+            else:
+                some = chosen(job)
+            if some[0]:
                 places[place] = groups.setdefault(some, len(groups))
-        return list(groups), places
+        people = [{name: text or None for name, text in zip(fields, some[1:], strict=True)} for some in groups]
+        return [Person(**some) for some in people], places
+
+
+_WHOSE: Final[Mapping[str, Callable[[People, int], str | None]]] = {
+    "cluster": lambda people, number: people._jobs[number].name.cluster,  # noqa: SLF001 - a part of the class
+    "user": lambda people, number: people.person(number).user,
+    "account": lambda people, number: people.person(number).account,
+    "state": People.state,
+}
+"""By what jobs can be asked for."""
 
 
 def told_by_slurm(job: SlurmJob | None, person: Person) -> Json:
@@ -142,12 +155,15 @@ def array_name(job: SlurmJob) -> str | None:
     return f"{job.array_id}_{job.array_task}" if job.array_id else None
 
 
+_NOBODY: Final = Person()
+
+
 def person_of(job: SlurmJob | None, identity: Identity, clusters: Mapping[str, ClusterFacts]) -> Person:
     """Return who is behind a job."""
     if job is not None:
         return Person(job.user or None, job.group or None, job.account or None, job.partition or None)
     if identity.process is None:
-        return Person()
+        return _NOBODY
     named = clusters.get(identity.name.cluster)
     for cluster in (named,) if named is not None else clusters.values():
         user = cluster.users.get(identity.process.uid)
