@@ -15,9 +15,7 @@ ready: ## install what the project needs (quiet when it is there)
 check: ready ## lint, types, borders, unit tests; under a minute
 	@$(BIN)/ruff format --check -q . || { echo 'run: .venv/bin/ruff format'; exit 1; }
 	@$(BIN)/ruff check -q .
-	@$(BIN)/mypy --no-error-summary
-	@said=$$($(BIN)/lint-imports --no-logo) || { echo "$$said"; exit 1; }
-	@$(BIN)/pytest -q tests/unit tests/guards
+	@tools/check.sh
 
 test: check ## everything; with HARVEST_CAPTURES also the captures of real servers
 	@tools/bootstrap.sh tests
