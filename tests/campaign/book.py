@@ -8,6 +8,7 @@ from campaign.traces import Page, Pages
 from campaign.unseen import Unseen
 from harvest_core.accounting.apply import Stay
 from harvest_core.accounting.mounts import Integers, MountState
+from harvest_core.facts import Facts
 from harvest_sim.lives import EndReason, Life
 from harvest_sim.truth import Truth
 from harvest_sim.versions import traits
@@ -68,7 +69,7 @@ class Book:
         row_lives = {slots[slot]: life for slot, life in lives.items()}
         pages = self.pages.setdefault(place, Pages())
         page = Page.of(row_lives, state, done.facts)
-        untraced: set[int] | None = None
+        invisible: set[int] | None = None
         known = set(done.work.resets) | {flag.row for flag in done.work.ambiguities}
         for slot in done.facts.moved.slot:
             row = slots[int(slot)]
@@ -76,15 +77,30 @@ class Book:
             life = lives[int(slot)]
             self.decisions += 1
             if before not in {None, life} and row not in known:
-                if untraced is None:
-                    is_ordered = keeps_order(truth.lives[life])
-                    untraced = pages.untraced(page, state, done.facts, is_ordered=is_ordered)
-                if row in untraced and truth.lives[before].end_reason in _ALL_AT_ONCE:
+                if invisible is None:
+                    invisible = self._invisible(place, page, truth, state, done.facts)
+                if row in invisible:
                     self.invisible.append(amounts_of(kind, state, row, pages.lost(row, page)))
             self.row_life[*place, row] = life
         pages.add(page, done.facts, ended=done.work.resets)
         for life in lives.values():
             self.life_last[life] = self.applied
+
+    def _invisible(self, place: Place, page: Page, truth: Truth, state: MountState, facts: Facts) -> set[int]:
+        """Return the rows of which another life began, and nobody can see it.
+
+        They were cleared without a trace; or evicted before that, and then came back before one that was cleared and
+        cannot have been evicted: as that one looks as if it had stayed, so does whoever stands before it.
+        """
+        pages = self.pages[place]
+        is_ordered = any(keeps_order(truth.lives[shown.life]) for shown in page.records.values())
+        ended: dict[int, int] = {}
+        for row in pages.untraced(page, state, facts, is_ordered=is_ordered):
+            before = self.row_life.get((*place, row))
+            if before is not None and before != page.records[row].life:
+                ended[row] = before
+        cleared = {row for row, life in ended.items() if truth.lives[life].end_reason in _ALL_AT_ONCE}
+        return cleared | (ended.keys() & pages.held_in_place(cleared, page) if is_ordered else set())
 
     def renumber(self, place: Place, new_row: dict[int, int]) -> None:
         """Follow rows that have other numbers now; those that left have none."""

@@ -85,6 +85,12 @@ class Pages:
         stayed = [_stayed(before, now, state, facts, is_ordered=is_ordered) for before in self.reads]
         return set() if None in stayed else set().union(*(rows for rows in stayed if rows)) - self.suspects
 
+    def held_in_place(self, rows: set[int], now: Page) -> set[int]:
+        """Return whoever the last whole read showed and that still stands before one of these which was not idle."""
+        there = [row for row in now.records if row in self.reads[0].records]
+        busy = [number for number, row in enumerate(there) if row in rows and self._was_busy(row, now)]
+        return set(there[: max(busy)]) if busy else set()
+
     def lost(self, row: int, now: Page) -> Integers:
         """Return what is missing of a row whose clear left no trace: of sums of times, which may fall, the less."""
         last = next(page.records[row].value for page in reversed(self.reads) if row in page.records)

@@ -79,6 +79,26 @@ def test_one_that_a_cut_read_showed_is_in_doubt_behind_one_that_may_have_been_re
     assert ("b", (1, 10), SAME) in target.flags
 
 
+def test_one_that_only_a_cut_read_showed_betrays_a_clear_where_it_is_gone_without_having_been_idle() -> None:
+    target = Target("2.4.3")
+    target.read(80, job("a", 1, 500, 75))
+    target.read(100, job("a", 1, 500, 75), job("b", 2, 90, 81), cut=True)
+
+    target.read(120, job("a", 1, 1000, 103))
+
+    assert target.flags == [("a", (1, 500), NEW)]
+
+
+def test_one_that_only_a_cut_read_showed_may_have_done_more_in_a_gap_of_whole_reads() -> None:
+    target = Target(interval=100)
+    target.read(20, job("a", 1, 500, 15))
+    target.read(40, job("a", 1, 500, 15), job("b", 2, 90, 35), cut=True)
+
+    target.read(200)
+
+    assert target.aggregator.incomplete_jobs == {"a", "b"}
+
+
 def test_a_start_that_is_told_for_the_first_time_and_lies_behind_the_last_value_is_in_doubt_after_a_clock_was_set() -> (
     None
 ):

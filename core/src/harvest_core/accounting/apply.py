@@ -289,6 +289,7 @@ def _presence(state: MountState, facts: Facts, moved: Integers) -> tuple[Integer
         kept = state.order[stays[state.order]]
         stays[tail] = True
         order = np.concatenate([kept, moved[~stays[moved]], tail])
+    there |= state.unplaced[: len(there)]  # a cut read showed it since: it is gone as well if this one does not
     there[order] = False
     return order, np.flatnonzero(there)
 

@@ -38,7 +38,7 @@ class Read:
     order: Integers
     """All rows shown, in file order."""
     gone: Integers
-    """Rows that the read before showed and this one did not."""
+    """Rows that the last whole read showed, or one that was cut short since, and this one did not."""
     known: Flags
     """Per moved record: it was seen before."""
 
