@@ -84,8 +84,8 @@ def _serve(path: Path, site: str, pipe: Connection) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (about, resource.RLIM_INFINITY))
             pipe.send(None)
         elif asked == "totals":
-            keeper.resume("nobody", []).result(LIMIT_SECONDS)  # after all that was asked before
-            pipe.send(totals(keeper))
+            # in its own thread, after all that was asked before: nobody else may use the ledger
+            pipe.send(keeper._errand(partial(totals, keeper)).result(LIMIT_SECONDS))  # noqa: SLF001
         elif asked == "stop":
             keeper.stop()
             pipe.send("stopped")
