@@ -13,7 +13,7 @@ from harvest_aggregator.ledger import Ledger, ParkedKey, Run, forget_runs
 from harvest_aggregator.parking import Parked
 from harvest_aggregator.people import person_of
 from harvest_aggregator.published import InDoubt
-from harvest_aggregator.records import with_former, write
+from harvest_aggregator.records import add
 from harvest_aggregator.runs import Cut, Runs, day_of
 from harvest_aggregator.slurm import ClusterFacts, Clusters, is_alive
 from harvest_core.accounting.mounts import NEVER
@@ -37,6 +37,7 @@ class Following:
         self._ledger = ledger
         self._clusters = Clusters(_slurm_agents(site))
         self.identities = Identities(job_ids_of(site))
+        self._unwritten: tuple[dict[JobName, Run], list[Json]] = ({}, [])
         self._begin()
 
     def _begin(self) -> None:
@@ -49,13 +50,12 @@ class Following:
         """What Slurm said of a run that is over, until it is cut off."""
         self._shown: dict[tuple[str, str], tuple[bytes, ...]] = {}
         self._day = 0
-        self._unwritten: tuple[dict[JobName, Run], list[Json]] = ({}, [])
         self._starts: dict[JobName, int] | None = None
         self._settled_at = 0.0
 
     def load(self) -> None:
-        """Bring back what is durable."""
-        for one in self._ledger.runs():
+        """Bring back what is durable, or still to be."""
+        for one in (*self._ledger.runs(), *self._unwritten[0].values()):
             self.runs.starts[one.name] = one.start_seconds
             if one.earlier:
                 self.runs.cuts = {**self.runs.cuts, one.name: one.earlier}
@@ -109,6 +109,7 @@ class Following:
         if now_seconds < self._settled_at + _SETTLE_SECONDS:
             return 0
         self._settled_at = now_seconds
+        self._write()  # later it would bring back the runs of jobs that are over
         facts = self._clusters.facts()
         over = {name for name in self._met if self._is_over(name, closed, facts, now_seconds)}
         busy = {filesystem: accounts.at_work(filesystem) for filesystem in {place[0] for place in closed.tables}}
@@ -117,7 +118,7 @@ class Following:
             return 0
 
         def write_all(connection: Connection, taken: Mapping[ParkedKey, Parked]) -> None:
-            write(connection, [self._final(name, taken, facts) for name in sorted(over)])
+            add(connection, [self._final(name, taken, facts) for name in sorted(over)])
             forget_runs(connection, over)
 
         accounts.forget({key for name in over for key in self.runs.ids(name)}, write_all)
@@ -146,7 +147,7 @@ class Following:
         return is_settled(sign, now_seconds)
 
     def _final(self, name: JobName, taken: Mapping[ParkedKey, Parked], facts: Mapping[str, ClusterFacts]) -> Json:
-        """Return the record of a job: all that it did, less its earlier runs, and what a former record has."""
+        """Return the record of a job: all that it did, less its earlier runs."""
         amounts: Amounts = {}
         doubt, complete, last_tick = InDoubt(), True, NEVER
         for filesystem, job_id in self.runs.ids(name):
@@ -167,7 +168,7 @@ class Following:
             last_tick_seconds=None if last_tick == NEVER else last_tick,
         )
         start = self.runs.starts.get(name)
-        return with_former({**record, "start": start, "start_seconds": start}, self.before.get(name, ()))
+        return {**record, "start": start, "start_seconds": start}
 
     def _forget(self, names: set[JobName]) -> None:
         for name in names:
@@ -179,6 +180,7 @@ class Following:
         self.runs.forget(names)
         self.identities.forget(names)
         self._starts = None
+        self._shown = {}  # who comes back may be where it was
         self.before = {name: records for name, records in self.before.items() if name not in names}
 
     def _new(self, closed: ClosedSweep) -> list[JobName]:
