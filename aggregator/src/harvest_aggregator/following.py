@@ -81,6 +81,10 @@ class Following:
         """Return what an agent's Slurm should be asked; from any thread, and whoever gets it asks."""
         return self._clusters.questions.pop(agent, None)
 
+    def begin_table(self, agent: str) -> None:
+        """Take in that an agent's stream begins, and with it a whole table if it tells one."""
+        self._clusters.begin(agent)
+
     def take_table(self, cluster: str, table: JobTable) -> None:
         """Take in what a cluster's Slurm says."""
         self._clusters.take(cluster, table)

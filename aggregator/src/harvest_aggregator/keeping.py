@@ -275,6 +275,7 @@ class Keeper:
 
     def _resumed(self, agent: str, incarnations: Sequence[bytes]) -> dict[bytes, int]:
         self._ledger.forget(agent, incarnations)
+        self._jobs.begin_table(agent)
         return {incarnation: self._ledger.acked(agent, incarnation) for incarnation in incarnations}
 
     def _site_changed(self, site: Site) -> None:
