@@ -83,9 +83,7 @@ class Api:
         """Answer which file systems there are, and what was done on each."""
         checked(request.query_params, ())
         published = self._source()
-        shown = inventory.filesystems(
-            self._site(), published, self._catalogues.of(published.closed, published.identities, published.earlier)
-        )
+        shown = inventory.filesystems(self._site(), published, self._catalogue(published))
         return answer({"tick_seconds": published.tick_seconds, "filesystems": shown})
 
     def servers(self, request: Request) -> Response:
@@ -150,9 +148,9 @@ class Api:
             raise HTTPException(404, f"a job is {PREFIX}jobs/CLUSTER/ID, each percent-encoded (`/` in an id is %2F)")
         name = JobName(*asked)
         published = self._source()
-        catalogue = self._catalogues.of(published.closed, published.identities, published.earlier)
+        catalogue = self._catalogue(published)
         place = catalogue.number.get(name, catalogue.count)
-        found = place < catalogue.count
+        found = place < catalogue.count and place not in catalogue.over
         if found and started:
             found = published.starts.get(name) == int(start["start"])
         if found:
@@ -169,7 +167,7 @@ class Api:
         given = checked(request.query_params, ("limit",))
         name = unquote(request.scope["raw_path"].decode("ascii").removeprefix(f"{PREFIX}users/"))
         published = self._source()
-        catalogue = self._catalogues.of(published.closed, published.identities, published.earlier)
+        catalogue = self._catalogue(published)
         people = People(published, catalogue)
         own = people.matching(catalogue.on(None), {"user": name})
         over = self._records.sums(name)
@@ -225,14 +223,14 @@ class Api:
         """Answer with jobHarvest's view by file system."""
         checked(request.query_params, ())
         published = self._source()
-        return answer(
-            views.filesystems(self._catalogues.of(published.closed, published.identities, published.earlier)),
-            headers=_tick(published),
-        )
+        return answer(views.filesystems(self._catalogue(published)), headers=_tick(published))
+
+    def _catalogue(self, published: Published) -> Catalogue:
+        return self._catalogues.of(published.closed, published.identities, published.earlier, published.over)
 
     def _asked(self, request: Request, parameters: tuple[str, ...]) -> tuple[Published, Catalogue, Question]:
         published = self._source()
-        catalogue = self._catalogues.of(published.closed, published.identities, published.earlier)
+        catalogue = self._catalogue(published)
         site = self._site()
         known = Known(
             filesystems=inventory.names(site, catalogue),

@@ -38,6 +38,8 @@ class Following:
         self._clusters = Clusters(_slurm_agents(site))
         self.identities = Identities(job_ids_of(site))
         self._unwritten: tuple[dict[JobName, Run], list[Json]] = ({}, [])
+        self.over: frozenset[JobName] = frozenset()
+        """Who was let go since the last sweep."""
         self._begin()
 
     def _begin(self) -> None:
@@ -91,6 +93,7 @@ class Following:
 
     def take_sweep(self, closed: ClosedSweep, now_seconds: float) -> None:
         """Take in who did something, and cut where another run began."""
+        self.over = frozenset()
         self.runs.past.add(closed)
         new = self._new(closed)
         self._clusters.ask(now_seconds)
@@ -127,6 +130,7 @@ class Following:
 
         accounts.forget({key for name in over for key in self.runs.ids(name)}, write_all)
         self._forget(over)
+        self.over = frozenset(over)
         return len(over)
 
     def _is_over(

@@ -236,8 +236,8 @@ class Keeper:
                 return
             self._ledger.probe()
             self.problem = None
-        if closed:
-            self._jobs.settle(closed[-1], self._accounts, now)
+        if closed and self._jobs.settle(closed[-1], self._accounts, now):
+            self._publish(closed[-1], now)
         self._accounts.fold_some(busy=busy)
         if not busy:
             self._ledger.settle()
@@ -261,6 +261,7 @@ class Keeper:
             earlier=self._jobs.runs.cuts,
             starts=self._jobs.starts(),
             before=self._jobs.before,
+            over=self._jobs.over,
         )
 
     def _failed(self, error: Exception) -> None:

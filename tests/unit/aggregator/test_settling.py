@@ -95,6 +95,16 @@ def test_a_job_that_ended_has_one_record_when_nothing_came_for_a_while(house: Ho
     assert house.jobs() == {b"8"}
 
 
+def test_whoever_is_let_go_is_named_until_the_next_sweep(house: House) -> None:
+    agent = Writer()
+    house.slurm(7, "COMPLETED", end=START)
+    house.sweep(agent, START + 20, j7=5, j8=1)
+    house.sweep(agent, START + LATER, j8=2)
+    assert house.following.over == {JobName("vu", b"7")}
+    house.sweep(agent, START + LATER + 20, j8=3)
+    assert house.following.over == frozenset()
+
+
 def test_late_work_is_added_once_and_marked_also_over_a_restart(house: House, path: Path) -> None:
     agent = Writer()
     house.slurm(7, "COMPLETED", end=START)
