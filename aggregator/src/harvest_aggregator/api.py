@@ -1,6 +1,7 @@
 """/api/v1: what is asked most, each answer from one closed sweep."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import ClassVar, Final
 from urllib.parse import unquote
 
@@ -134,10 +135,21 @@ class Api:
         if question.filesystem is not None or question.places is not None:
             raise BadParameterError("state", "jobs that are `final` cannot be asked for by `fs`, `server` or `target`")
         whose = {name: value for name, value in question.whose.items() if name != "state"}
-        sort, limit, offset = question.sort, question.limit, question.offset
-        matched, shown = self._records.page(whose, sort=sort, limit=limit, offset=offset)
-        head = {"tick_seconds": published.tick_seconds, "matched": matched, "shown": len(shown)}
-        return answer({**head, "jobs": shown})
+        matched = self._records.matching(whose)
+        left = max(matched - question.offset, 0)
+        shown = min(question.limit, left) if question.limit else left
+        over = self._records.each(whose, sort=question.sort, limit=shown, offset=question.offset)
+        head = {"tick_seconds": published.tick_seconds, "matched": matched, "shown": shown}
+
+        def text() -> Iterator[bytes]:
+            yield encoded(head)[:-1] + b',"jobs":['
+            between = b""
+            while piece := list(islice(over, _PIECE)):
+                yield between + encoded(piece)[1:-1]
+                between = b","
+            yield b"]}"
+
+        return _told(text(), shown)
 
     def job(self, request: Request) -> Response:
         """Answer with one job."""

@@ -114,34 +114,43 @@ def _read(row: RowMapping) -> Json:
     return record
 
 
+def _conditions(whose: Mapping[str, str]) -> list[ColumnElement[bool]]:
+    return [job.c[name] == value for name, value in whose.items()]
+
+
 class Records:
     """Reads records beside whoever writes them; for any thread. Before a ledger is made there are none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._engine = create_engine(f"sqlite:///file:{path.absolute()}?mode=ro&uri=true", poolclass=NullPool)
+        self._engine = create_engine(
+            f"sqlite:///file:{path.absolute()}?mode=ro&uri=true&check_same_thread=false", poolclass=NullPool
+        )
 
     def of(self, name: JobName) -> list[Json]:
         """Return the records of a job, the newest first: its number may have been used again."""
         with self._connected() as connection:
             return [] if connection is None else named(connection, [name]).get(name, [])
 
-    def page(self, whose: Mapping[str, str], *, sort: str, limit: int, offset: int) -> tuple[int, list[Json]]:
-        """Return how many records match, and some of them: those that ended last first, or by what they did."""
-        conditions = [job.c[name] == value for name, value in whose.items()]
+    def matching(self, whose: Mapping[str, str]) -> int:
+        """Return how many records match."""
+        query = select(func.count()).select_from(job).where(*_conditions(whose))
+        with self._connected() as connection:
+            return 0 if connection is None else connection.execute(query).scalar_one()
+
+    def each(self, whose: Mapping[str, str], *, sort: str, limit: int, offset: int) -> Iterator[Json]:
+        """Return some of the records that match, one by one: those that ended last first, or by what they did."""
         order: list[ColumnElement[Any]] = (
             [_ORDER[sort].desc()] if sort in _ORDER else [job.c.job] if sort == "job" else []
         )
         order += [job.c.end_seconds.desc(), job.c.job]
-        keys = select(*job.primary_key.columns).where(*conditions).order_by(*order).limit(limit or -1).offset(offset)
+        keys = select(*job.primary_key.columns).where(*_conditions(whose)).order_by(*order).limit(limit).offset(offset)
         chosen = keys.subquery()  # so that only what is shown is read and put in order with its payload
         same = and_(*(job.c[one.name] == chosen.c[one.name] for one in job.primary_key.columns))
         query: Select[Any] = select(job).join(chosen, same).order_by(*order)
         with self._connected() as connection:
-            if connection is None:
-                return 0, []
-            matched = connection.execute(select(func.count()).select_from(job).where(*conditions)).scalar_one()
-            return matched, [_read(row) for row in connection.execute(query).mappings()]
+            if connection is not None:
+                yield from map(_read, connection.execute(query).mappings())
 
     def sums(self, user: str) -> Json:
         """Return what all jobs of a user did that are over, and how many they were."""
