@@ -14,7 +14,7 @@ from harvest_aggregator.parking import Parked
 from harvest_aggregator.people import person_of
 from harvest_aggregator.published import InDoubt
 from harvest_aggregator.records import add
-from harvest_aggregator.runs import Cut, Runs, day_of
+from harvest_aggregator.runs import Cut, Past, Runs, day_of
 from harvest_aggregator.slurm import ClusterFacts, Clusters, is_alive
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.sweeps import ClosedSweep
@@ -38,12 +38,13 @@ class Following:
         self._clusters = Clusters(_slurm_agents(site))
         self.identities = Identities(job_ids_of(site))
         self._unwritten: tuple[dict[JobName, Run], list[Json]] = ({}, [])
+        self._past = Past()
         self.over: frozenset[JobName] = frozenset()
         """Who was let go since the last sweep."""
         self._begin()
 
     def _begin(self) -> None:
-        self.runs = Runs()
+        self.runs = Runs(self._past)
         self.before: dict[JobName, list[Json]] = {}
         """Final records of jobs that showed again; replaced, never changed."""
         self._met: dict[JobName, Identity] = {}
@@ -52,7 +53,7 @@ class Following:
         """What Slurm said of a run that is over, until it is cut off."""
         self._shown: dict[tuple[str, str], tuple[bytes, ...]] = {}
         self._day = 0
-        self._starts: dict[JobName, int] | None = None
+        self._told: tuple[dict[JobName, int], dict[JobName, Amounts]] | None = None
         self._settled_at = 0.0
 
     def load(self) -> None:
@@ -60,7 +61,7 @@ class Following:
         for one in (*self._ledger.runs(), *self._unwritten[0].values()):
             self.runs.starts[one.name] = one.start_seconds
             if one.earlier:
-                self.runs.cuts = {**self.runs.cuts, one.name: one.earlier}
+                self.runs.cuts[one.name] = one.earlier
 
     def change_site(self, site: Site) -> None:
         """Go on with other clusters: ids may be other jobs' from now on."""
@@ -73,11 +74,11 @@ class Following:
         """Return what Slurm says of each cluster."""
         return self._clusters.facts()
 
-    def starts(self) -> dict[JobName, int]:
-        """Return when the present run of each job began; what was returned before never changes."""
-        if self._starts is None:
-            self._starts = dict(self.runs.starts)
-        return self._starts
+    def told(self) -> tuple[dict[JobName, int], dict[JobName, Amounts]]:
+        """Return when the present run of each job began, and what earlier ones did; nothing in it ever changes."""
+        if self._told is None:
+            self._told = dict(self.runs.starts), dict(self.runs.cuts)
+        return self._told
 
     def question(self, agent: str) -> JobQuestion | None:
         """Return what an agent's Slurm should be asked; from any thread, and whoever gets it asks."""
@@ -94,7 +95,7 @@ class Following:
     def take_sweep(self, closed: ClosedSweep, now_seconds: float) -> None:
         """Take in who did something, and cut where another run began."""
         self.over = frozenset()
-        self.runs.past.add(closed)
+        self._past.add(closed)
         new = self._new(closed)
         self._clusters.ask(now_seconds)
         changed = dict.fromkeys(new)
@@ -187,7 +188,7 @@ class Following:
                 self._clusters.forget_job(name.cluster, number)
         self.runs.forget(names)
         self.identities.forget(names)
-        self._starts = None
+        self._told = None
         self._shown = {}  # who comes back may be where it was
         self.before = {name: records for name, records in self.before.items() if name not in names}
 
@@ -227,7 +228,7 @@ class Following:
         if cut is not None and any(cut.amounts.values()):
             records.append(self._record(cut, self._replaced.pop(name, None)))
         if cut is not None or known is None:
-            self._starts = None
+            self._told = None
             runs[name] = Run(name, start_seconds, self.runs.cuts.get(name, {}))
 
     def _record(self, cut: Cut, job: SlurmJob | None) -> Json:

@@ -246,6 +246,7 @@ class Keeper:
         flagged, incomplete = self._accounts.marks()
         self._clients.forget(now_seconds, self._client_periods)
         told = self._clients.told(self._hosts.host)
+        starts, earlier = self._jobs.told()
         self._is_stale = False
         self.published = Published(
             tick_seconds=None if closed is None else closed.tick_seconds,
@@ -258,8 +259,8 @@ class Keeper:
             nodes=told.nodes,
             identities=self._jobs.identities,
             clusters=self._jobs.facts(),
-            earlier=self._jobs.runs.cuts,
-            starts=self._jobs.starts(),
+            earlier=earlier,
+            starts=starts,
             before=self._jobs.before,
             over=self._jobs.over,
         )
