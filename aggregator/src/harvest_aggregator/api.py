@@ -1,6 +1,7 @@
 """/api/v1: what is asked most, each answer from one closed sweep."""
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import ClassVar, Final
 from urllib.parse import unquote
 
@@ -83,9 +84,7 @@ class Api:
         """Answer which file systems there are, and what was done on each."""
         checked(request.query_params, ())
         published = self._source()
-        shown = inventory.filesystems(
-            self._site(), published, self._catalogues.of(published.closed, published.identities, published.earlier)
-        )
+        shown = inventory.filesystems(self._site(), published, self._catalogue(published))
         return answer({"tick_seconds": published.tick_seconds, "filesystems": shown})
 
     def servers(self, request: Request) -> Response:
@@ -136,10 +135,21 @@ class Api:
         if question.filesystem is not None or question.places is not None:
             raise BadParameterError("state", "jobs that are `final` cannot be asked for by `fs`, `server` or `target`")
         whose = {name: value for name, value in question.whose.items() if name != "state"}
-        sort, limit, offset = question.sort, question.limit, question.offset
-        matched, shown = self._records.page(whose, sort=sort, limit=limit, offset=offset)
-        head = {"tick_seconds": published.tick_seconds, "matched": matched, "shown": len(shown)}
-        return answer({**head, "jobs": shown})
+        matched = self._records.matching(whose)
+        left = max(matched - question.offset, 0)
+        shown = min(question.limit, left) if question.limit else left
+        over = self._records.each(whose, sort=question.sort, limit=shown, offset=question.offset)
+        head = {"tick_seconds": published.tick_seconds, "matched": matched, "shown": shown}
+
+        def text() -> Iterator[bytes]:
+            yield encoded(head)[:-1] + b',"jobs":['
+            between = b""
+            while piece := list(islice(over, _PIECE)):
+                yield between + encoded(piece)[1:-1]
+                between = b","
+            yield b"]}"
+
+        return _told(text(), shown)
 
     def job(self, request: Request) -> Response:
         """Answer with one job."""
@@ -150,9 +160,9 @@ class Api:
             raise HTTPException(404, f"a job is {PREFIX}jobs/CLUSTER/ID, each percent-encoded (`/` in an id is %2F)")
         name = JobName(*asked)
         published = self._source()
-        catalogue = self._catalogues.of(published.closed, published.identities, published.earlier)
+        catalogue = self._catalogue(published)
         place = catalogue.number.get(name, catalogue.count)
-        found = place < catalogue.count
+        found = place < catalogue.count and place not in catalogue.over
         if found and started:
             found = published.starts.get(name) == int(start["start"])
         if found:
@@ -169,7 +179,7 @@ class Api:
         given = checked(request.query_params, ("limit",))
         name = unquote(request.scope["raw_path"].decode("ascii").removeprefix(f"{PREFIX}users/"))
         published = self._source()
-        catalogue = self._catalogues.of(published.closed, published.identities, published.earlier)
+        catalogue = self._catalogue(published)
         people = People(published, catalogue)
         own = people.matching(catalogue.on(None), {"user": name})
         over = self._records.sums(name)
@@ -225,14 +235,14 @@ class Api:
         """Answer with jobHarvest's view by file system."""
         checked(request.query_params, ())
         published = self._source()
-        return answer(
-            views.filesystems(self._catalogues.of(published.closed, published.identities, published.earlier)),
-            headers=_tick(published),
-        )
+        return answer(views.filesystems(self._catalogue(published)), headers=_tick(published))
+
+    def _catalogue(self, published: Published) -> Catalogue:
+        return self._catalogues.of(published.closed, published.identities, published.earlier, published.over)
 
     def _asked(self, request: Request, parameters: tuple[str, ...]) -> tuple[Published, Catalogue, Question]:
         published = self._source()
-        catalogue = self._catalogues.of(published.closed, published.identities, published.earlier)
+        catalogue = self._catalogue(published)
         site = self._site()
         known = Known(
             filesystems=inventory.names(site, catalogue),

@@ -1,6 +1,6 @@
 """The jobs of a closed sweep over all its tables: which there are, whose, and which of them come first."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from threading import Lock
@@ -81,6 +81,8 @@ class Catalogue:
     number: Mapping[JobName, int]
     parts: tuple[Part, ...]
     identities: Identities
+    over: tuple[int, ...] = ()
+    """Jobs that have a final record since, and are to be looked for there."""
 
     def at(self, places: Iterable[Place]) -> "Catalogue":
         """Return the same catalogue of what was done at the tick on some targets, and of those who did it."""
@@ -100,6 +102,7 @@ class Catalogue:
         there = np.zeros(self.count, np.bool_)
         for part in self.only(filesystem):
             there[part.job] = True
+        there[list(self.over)] = False
         return np.flatnonzero(there)
 
     def first(self, numbers: Integers, limit: int, *, filesystem: str | None, sort: str) -> Integers:
@@ -223,10 +226,11 @@ class Catalogues:
         closed: ClosedSweep | None,
         identities: Identities = NOBODYS,
         earlier: Mapping[JobName, Amounts] = MappingProxyType({}),
+        over: Collection[JobName] = (),
     ) -> Catalogue:
         """Return the catalogue of a closed sweep; an empty one before the first.
 
-        What earlier runs of some jobs did is left out.
+        What earlier runs of some jobs did is left out, and so are jobs that were let go since.
         """
         with self._lock:
             if identities is not self._identities:  # the site was changed
@@ -234,7 +238,10 @@ class Catalogues:
                 self._forget()
             made = self._made(_NOTHING_CLOSED if closed is None else closed)
         cut = {made.number[name]: amounts for name, amounts in earlier.items() if name in made.number}
-        return replace(made, parts=tuple(_without(part, cut) for part in made.parts)) if cut else made
+        gone = tuple(made.number[name] for name in over if name in made.number)
+        if not cut and not gone:
+            return made
+        return replace(made, parts=tuple(_without(part, cut) for part in made.parts), over=gone)
 
     def _forget(self) -> None:
         self._jobs: list[Identity] = []

@@ -13,8 +13,8 @@ from harvest_aggregator.ledger import Ledger, ParkedKey, Run, forget_runs
 from harvest_aggregator.parking import Parked
 from harvest_aggregator.people import person_of
 from harvest_aggregator.published import InDoubt
-from harvest_aggregator.records import with_former, write
-from harvest_aggregator.runs import Cut, Runs, day_of
+from harvest_aggregator.records import add
+from harvest_aggregator.runs import Cut, Past, Runs, day_of
 from harvest_aggregator.slurm import ClusterFacts, Clusters, is_alive
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.sweeps import ClosedSweep
@@ -37,10 +37,14 @@ class Following:
         self._ledger = ledger
         self._clusters = Clusters(_slurm_agents(site))
         self.identities = Identities(job_ids_of(site))
+        self._unwritten: tuple[dict[JobName, Run], list[Json]] = ({}, [])
+        self._past = Past()
+        self.over: frozenset[JobName] = frozenset()
+        """Who was let go since the last sweep."""
         self._begin()
 
     def _begin(self) -> None:
-        self.runs = Runs()
+        self.runs = Runs(self._past)
         self.before: dict[JobName, list[Json]] = {}
         """Final records of jobs that showed again; replaced, never changed."""
         self._met: dict[JobName, Identity] = {}
@@ -49,16 +53,15 @@ class Following:
         """What Slurm said of a run that is over, until it is cut off."""
         self._shown: dict[tuple[str, str], tuple[bytes, ...]] = {}
         self._day = 0
-        self._unwritten: tuple[dict[JobName, Run], list[Json]] = ({}, [])
-        self._starts: dict[JobName, int] | None = None
+        self._told: tuple[dict[JobName, int], dict[JobName, Amounts]] | None = None
         self._settled_at = 0.0
 
     def load(self) -> None:
-        """Bring back what is durable."""
-        for one in self._ledger.runs():
+        """Bring back what is durable, or still to be."""
+        for one in (*self._ledger.runs(), *self._unwritten[0].values()):
             self.runs.starts[one.name] = one.start_seconds
             if one.earlier:
-                self.runs.cuts = {**self.runs.cuts, one.name: one.earlier}
+                self.runs.cuts[one.name] = one.earlier
 
     def change_site(self, site: Site) -> None:
         """Go on with other clusters: ids may be other jobs' from now on."""
@@ -71,15 +74,19 @@ class Following:
         """Return what Slurm says of each cluster."""
         return self._clusters.facts()
 
-    def starts(self) -> dict[JobName, int]:
-        """Return when the present run of each job began; what was returned before never changes."""
-        if self._starts is None:
-            self._starts = dict(self.runs.starts)
-        return self._starts
+    def told(self) -> tuple[dict[JobName, int], dict[JobName, Amounts]]:
+        """Return when the present run of each job began, and what earlier ones did; nothing in it ever changes."""
+        if self._told is None:
+            self._told = dict(self.runs.starts), dict(self.runs.cuts)
+        return self._told
 
     def question(self, agent: str) -> JobQuestion | None:
         """Return what an agent's Slurm should be asked; from any thread, and whoever gets it asks."""
         return self._clusters.questions.pop(agent, None)
+
+    def begin_table(self, agent: str) -> None:
+        """Take in that an agent's stream begins, and with it a whole table if it tells one."""
+        self._clusters.begin(agent)
 
     def take_table(self, cluster: str, table: JobTable) -> None:
         """Take in what a cluster's Slurm says."""
@@ -87,7 +94,8 @@ class Following:
 
     def take_sweep(self, closed: ClosedSweep, now_seconds: float) -> None:
         """Take in who did something, and cut where another run began."""
-        self.runs.past.add(closed)
+        self.over = frozenset()
+        self._past.add(closed)
         new = self._new(closed)
         self._clusters.ask(now_seconds)
         changed = dict.fromkeys(new)
@@ -109,6 +117,7 @@ class Following:
         if now_seconds < self._settled_at + _SETTLE_SECONDS:
             return 0
         self._settled_at = now_seconds
+        self._write()  # later it would bring back the runs of jobs that are over
         facts = self._clusters.facts()
         over = {name for name in self._met if self._is_over(name, closed, facts, now_seconds)}
         busy = {filesystem: accounts.at_work(filesystem) for filesystem in {place[0] for place in closed.tables}}
@@ -117,11 +126,12 @@ class Following:
             return 0
 
         def write_all(connection: Connection, taken: Mapping[ParkedKey, Parked]) -> None:
-            write(connection, [self._final(name, taken, facts) for name in sorted(over)])
+            add(connection, [self._final(name, taken, facts) for name in sorted(over)])
             forget_runs(connection, over)
 
         accounts.forget({key for name in over for key in self.runs.ids(name)}, write_all)
         self._forget(over)
+        self.over = frozenset(over)
         return len(over)
 
     def _is_over(
@@ -146,7 +156,7 @@ class Following:
         return is_settled(sign, now_seconds)
 
     def _final(self, name: JobName, taken: Mapping[ParkedKey, Parked], facts: Mapping[str, ClusterFacts]) -> Json:
-        """Return the record of a job: all that it did, less its earlier runs, and what a former record has."""
+        """Return the record of a job: all that it did, less its earlier runs."""
         amounts: Amounts = {}
         doubt, complete, last_tick = InDoubt(), True, NEVER
         for filesystem, job_id in self.runs.ids(name):
@@ -167,7 +177,7 @@ class Following:
             last_tick_seconds=None if last_tick == NEVER else last_tick,
         )
         start = self.runs.starts.get(name)
-        return with_former({**record, "start": start, "start_seconds": start}, self.before.get(name, ()))
+        return {**record, "start": start, "start_seconds": start}
 
     def _forget(self, names: set[JobName]) -> None:
         for name in names:
@@ -178,7 +188,8 @@ class Following:
                 self._clusters.forget_job(name.cluster, number)
         self.runs.forget(names)
         self.identities.forget(names)
-        self._starts = None
+        self._told = None
+        self._shown = {}  # who comes back may be where it was
         self.before = {name: records for name, records in self.before.items() if name not in names}
 
     def _new(self, closed: ClosedSweep) -> list[JobName]:
@@ -217,7 +228,7 @@ class Following:
         if cut is not None and any(cut.amounts.values()):
             records.append(self._record(cut, self._replaced.pop(name, None)))
         if cut is not None or known is None:
-            self._starts = None
+            self._told = None
             runs[name] = Run(name, start_seconds, self.runs.cuts.get(name, {}))
 
     def _record(self, cut: Cut, job: SlurmJob | None) -> Json:

@@ -236,8 +236,8 @@ class Keeper:
                 return
             self._ledger.probe()
             self.problem = None
-        if closed:
-            self._jobs.settle(closed[-1], self._accounts, now)
+        if closed and self._jobs.settle(closed[-1], self._accounts, now):
+            self._publish(closed[-1], now)
         self._accounts.fold_some(busy=busy)
         if not busy:
             self._ledger.settle()
@@ -246,6 +246,7 @@ class Keeper:
         flagged, incomplete = self._accounts.marks()
         self._clients.forget(now_seconds, self._client_periods)
         told = self._clients.told(self._hosts.host)
+        starts, earlier = self._jobs.told()
         self._is_stale = False
         self.published = Published(
             tick_seconds=None if closed is None else closed.tick_seconds,
@@ -258,9 +259,10 @@ class Keeper:
             nodes=told.nodes,
             identities=self._jobs.identities,
             clusters=self._jobs.facts(),
-            earlier=self._jobs.runs.cuts,
-            starts=self._jobs.starts(),
+            earlier=earlier,
+            starts=starts,
             before=self._jobs.before,
+            over=self._jobs.over,
         )
 
     def _failed(self, error: Exception) -> None:
@@ -275,6 +277,7 @@ class Keeper:
 
     def _resumed(self, agent: str, incarnations: Sequence[bytes]) -> dict[bytes, int]:
         self._ledger.forget(agent, incarnations)
+        self._jobs.begin_table(agent)
         return {incarnation: self._ledger.acked(agent, incarnation) for incarnation in incarnations}
 
     def _site_changed(self, site: Site) -> None:

@@ -18,7 +18,7 @@ from harvest_aggregator.deliveries import Raw
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.locking import Lock, refuse_network
 from harvest_aggregator.parking import Parked
-from harvest_aggregator.records import named, write
+from harvest_aggregator.records import add, named
 from harvest_aggregator.tables import batch, meta, parked, run, snapshot, stream, tally, writer
 from harvest_core.jobs.identity import JobName
 
@@ -266,13 +266,13 @@ class Ledger:
             self._check(line.payload, checksum, f"what {line.agent} sent about {line.target}")
             yield line
 
-    def write_runs(self, runs: Iterable[Run], records: Iterable[dict[str, Any]]) -> None:
+    def write_runs(self, runs: Iterable[Run], records: Collection[dict[str, Any]]) -> None:
         """Note when jobs began, and what became of their earlier runs; all or nothing."""
         rows = [
             {**one.name._asdict(), "start_seconds": one.start_seconds, "earlier": dump(one.earlier)} for one in runs
         ]
         with self._transaction() as connection:
-            write(connection, records)
+            add(connection, records)
             if rows:
                 connection.execute(_upsert(run, "start_seconds", "earlier"), rows)
 

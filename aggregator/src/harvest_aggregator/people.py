@@ -139,7 +139,7 @@ def told_by_slurm(job: SlurmJob | None, person: Person) -> Json:
         "start": None if job is None else job.start_seconds or None,
         "name": None if job is None else job.name,
         "state": None,
-        "slurm_state": None if job is None else job.state,
+        "slurm_state": None if job is None else job.state or None,
         **person._asdict(),
         "array": None if job is None else array_name(job),
         "submit_seconds": None if job is None else job.submit_seconds or None,

@@ -106,3 +106,5 @@ class Published:
     """When their present runs began, as far as anybody knows."""
     before: Mapping[JobName, Sequence[dict[str, Any]]] = field(default_factory=dict)
     """Records of jobs that showed again after these were written, the newest first."""
+    over: frozenset[JobName] = frozenset()
+    """Jobs that are in the sweep, and whose final records were written after it was closed."""

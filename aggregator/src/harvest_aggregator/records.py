@@ -2,8 +2,10 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,8 +30,18 @@ _NAMES_AT_ONCE: Final = 400
 """SQLite takes no more than some thousand values in a query."""
 
 
+def add(connection: Connection, records: Collection[Json]) -> None:
+    """Write records of what was done, each as the API tells a job; what was written of the same run before stays."""
+    former = named(connection, [_name(record) for record in records])
+    write(connection, [with_former(record, former.get(_name(record), ())) for record in records])
+
+
+def _name(record: Json) -> JobName:
+    return JobName(record["cluster"], record["job"].encode("utf-8", "surrogateescape"))
+
+
 def write(connection: Connection, records: Iterable[Json]) -> None:
-    """Write records, each as the API tells a job; one that is there already is replaced."""
+    """Write records; one that is there already is replaced."""
     rows = [_row(record) for record in records]
     if rows:
         row = insert(job)
@@ -41,8 +53,7 @@ def _row(record: Json) -> Json:
     payload = zlib.compress(encoded(record))
     kinds = [kind for one in record["filesystems"].values() for kind in one.values()]
     return {
-        "cluster": record["cluster"],
-        "job": record["job"].encode("utf-8", "surrogateescape"),
+        **_name(record)._asdict(),
         "start_seconds": record["start_seconds"] or 0,
         "user": record["user"],
         "account": record["account"],
@@ -84,16 +95,15 @@ def _added(one: Json, other: Json) -> Json:
     return {**other, **{measure: one[measure] + other[measure] for measure in MEASURES}, "ops": ops}
 
 
-def named(connection: Connection, names: Sequence[JobName]) -> dict[JobName, list[Json]]:
+def named(connection: Connection, names: Iterable[JobName]) -> dict[JobName, list[Json]]:
     """Return the records of some jobs, each job's newest first."""
     found: dict[JobName, list[Json]] = {}
-    for begin in range(0, len(names), _NAMES_AT_ONCE):
-        wanted = set(names[begin : begin + _NAMES_AT_ONCE])
-        query = select(job).where(job.c.job.in_({name.job for name in wanted})).order_by(job.c.start_seconds.desc())
-        for row in connection.execute(query).mappings():
-            name = JobName(row["cluster"], row["job"])
-            if name in wanted:
-                found.setdefault(name, []).append(_read(row))
+    for cluster, some in groupby(sorted(names), itemgetter(0)):
+        ids = [name.job for name in some]
+        for begin in range(0, len(ids), _NAMES_AT_ONCE):
+            query = select(job).filter_by(cluster=cluster).where(job.c.job.in_(ids[begin : begin + _NAMES_AT_ONCE]))
+            for row in connection.execute(query.order_by(job.c.start_seconds.desc())).mappings():
+                found.setdefault(JobName(cluster, row["job"]), []).append(_read(row))
     return found
 
 
@@ -104,34 +114,43 @@ def _read(row: RowMapping) -> Json:
     return record
 
 
+def _conditions(whose: Mapping[str, str]) -> list[ColumnElement[bool]]:
+    return [job.c[name] == value for name, value in whose.items()]
+
+
 class Records:
     """Reads records beside whoever writes them; for any thread. Before a ledger is made there are none."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._engine = create_engine(f"sqlite:///file:{path.absolute()}?mode=ro&uri=true", poolclass=NullPool)
+        self._engine = create_engine(
+            f"sqlite:///file:{path.absolute()}?mode=ro&uri=true&check_same_thread=false", poolclass=NullPool
+        )
 
     def of(self, name: JobName) -> list[Json]:
         """Return the records of a job, the newest first: its number may have been used again."""
         with self._connected() as connection:
             return [] if connection is None else named(connection, [name]).get(name, [])
 
-    def page(self, whose: Mapping[str, str], *, sort: str, limit: int, offset: int) -> tuple[int, list[Json]]:
-        """Return how many records match, and some of them: those that ended last first, or by what they did."""
-        conditions = [job.c[name] == value for name, value in whose.items()]
+    def matching(self, whose: Mapping[str, str]) -> int:
+        """Return how many records match."""
+        query = select(func.count()).select_from(job).where(*_conditions(whose))
+        with self._connected() as connection:
+            return 0 if connection is None else connection.execute(query).scalar_one()
+
+    def each(self, whose: Mapping[str, str], *, sort: str, limit: int, offset: int) -> Iterator[Json]:
+        """Return some of the records that match, one by one: those that ended last first, or by what they did."""
         order: list[ColumnElement[Any]] = (
             [_ORDER[sort].desc()] if sort in _ORDER else [job.c.job] if sort == "job" else []
         )
         order += [job.c.end_seconds.desc(), job.c.job]
-        keys = select(*job.primary_key.columns).where(*conditions).order_by(*order).limit(limit or -1).offset(offset)
+        keys = select(*job.primary_key.columns).where(*_conditions(whose)).order_by(*order).limit(limit).offset(offset)
         chosen = keys.subquery()  # so that only what is shown is read and put in order with its payload
         same = and_(*(job.c[one.name] == chosen.c[one.name] for one in job.primary_key.columns))
         query: Select[Any] = select(job).join(chosen, same).order_by(*order)
         with self._connected() as connection:
-            if connection is None:
-                return 0, []
-            matched = connection.execute(select(func.count()).select_from(job).where(*conditions)).scalar_one()
-            return matched, [_read(row) for row in connection.execute(query).mappings()]
+            if connection is not None:
+                yield from map(_read, connection.execute(query).mappings())
 
     def sums(self, user: str) -> Json:
         """Return what all jobs of a user did that are over, and how many they were."""

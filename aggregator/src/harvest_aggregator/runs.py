@@ -52,11 +52,10 @@ class Cut(NamedTuple):
 class Runs:
     """When the present run of every job began, and what earlier ones did that is still in the tables, too."""
 
-    def __init__(self) -> None:
-        self.past = Past()
+    def __init__(self, past: Past) -> None:
+        self._past = past
         self.starts: dict[JobName, int] = {}
-        self.cuts: Mapping[JobName, Amounts] = {}
-        """Replaced, never changed: others read it."""
+        self.cuts: dict[JobName, Amounts] = {}
         self._ids: dict[JobName, set[tuple[str, bytes]]] = {}
         """On which file system a job has which id."""
 
@@ -71,30 +70,20 @@ class Runs:
             return None
         self.starts[name] = start_seconds
         before = self.cuts.get(name, {})
-        own = less(self._amounts(name, self.past.at(start_seconds)), before)
-        self.cuts = {**self.cuts, name: plus(before, own)}
+        own = less(self._amounts(name, self._past.at(start_seconds)), before)
+        self.cuts[name] = plus(before, own)
         return Cut(name, known, own)
-
-    def done(self, name: JobName, tables: Mapping[tuple[str, str], ClosedTable]) -> Amounts:
-        """Return what the present run of a job has done."""
-        return less(self._amounts(name, tables), self.cuts.get(name, {}))
 
     def ids(self, name: JobName) -> frozenset[tuple[str, bytes]]:
         """Return on which file systems a job has which ids."""
         return frozenset(self._ids.get(name, ()))
 
-    def names(self) -> tuple[JobName, ...]:
-        """Return all jobs that are known."""
-        return tuple(self._ids)
-
     def forget(self, names: Iterable[JobName]) -> None:
         """Forget jobs that are over and no longer in any table."""
-        gone = set(names)
-        for name in gone:
+        for name in names:
             self._ids.pop(name, None)
             self.starts.pop(name, None)
-        if not gone.isdisjoint(self.cuts):
-            self.cuts = {name: amounts for name, amounts in self.cuts.items() if name not in gone}
+            self.cuts.pop(name, None)
 
     def _amounts(self, name: JobName, tables: Mapping[tuple[str, str], ClosedTable]) -> Amounts:
         amounts: Amounts = {}

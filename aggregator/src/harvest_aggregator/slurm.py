@@ -5,11 +5,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harvest.v1.stream_pb2 import JobQuestion, JobTable, SlurmHealth, SlurmJob, UserName
+from harvest_aggregator.refusals import NonsenseError
 from harvest_core.jobs.identity import Identity
 from harvest_core.jobs.life import ACTIVE, WAITING
 
 _ASKED_AT_ONCE: Final = 1000
 _USERS_MOST: Final = 100_000
+JOBS_MOST: Final = 1_000_000
+"""Of one cluster; Slurm itself has ten thousand unless it is told otherwise."""
+_NOBODYS: Final = SlurmJob()
 _KEPT_SECONDS: Final = 3600
 """So long after its end a job is remembered that never did anything on Lustre: it may still show there."""
 
@@ -51,8 +55,14 @@ class _Cluster:
         self.replaced: dict[int, SlurmJob] = {}
         """Earlier runs that were replaced by later ones, likewise."""
 
+    def begin(self) -> None:
+        """Expect a whole table: one that another stream began never comes to its end."""
+        self._arriving = None
+
     def take(self, table: JobTable) -> None:
         self._facts = None
+        if len(table.jobs) + len(self._jobs if self._arriving is None else self._arriving) > JOBS_MOST:
+            raise NonsenseError(f"a job table of more than {JOBS_MOST} jobs")
         self.changed.update(job.id for job in table.jobs)
         if table.full:
             if self._arriving is None:
@@ -65,14 +75,26 @@ class _Cluster:
             for job in table.jobs:
                 self._jobs[job.id] = self._newer(self._jobs, job)
                 self._lost.discard(job.id)
-        self._unknown.update(self._met.intersection(table.unknown_jobs))
-        self._lost.difference_update(table.unknown_jobs)
+        self._give_up(table.unknown_jobs)
         self._unknown.difference_update(job.id for job in table.jobs)
         for user in table.users:
             if len(self._users) < _USERS_MOST:
                 self._users[user.uid] = user
         if table.last:
             self.health = table.health
+
+    def _give_up(self, numbers: Iterable[int]) -> None:
+        """Take in of which jobs nobody knows anything any more: those that ran do so no longer."""
+        for number in numbers:
+            self._lost.discard(number)
+            if number in self._met:
+                self._unknown.add(number)
+            if is_alive(self._jobs.get(number, _NOBODYS)):
+                over = SlurmJob()
+                over.CopyFrom(self._jobs[number])
+                over.state = ""
+                self._jobs[number] = over
+                self.changed.add(number)
 
     def _replace(self, whole: dict[int, SlurmJob]) -> None:
         """Take a whole table: who is not in it any more has ended, and how is to be asked."""
@@ -86,8 +108,7 @@ class _Cluster:
     def _newer(self, known: Mapping[int, SlurmJob], told: SlurmJob) -> SlurmJob:
         """Return the later of two runs of one number: it may have been requeued, or used again."""
         before = known.get(told.id, told)
-        newer = max(told, before, key=lambda job: (job.submit_seconds, job.restarts, job.start_seconds))
-        older = before if newer is told else told
+        newer, older = (before, told) if _is_earlier(told, before) else (told, before)
         if older.start_seconds and older.start_seconds != newer.start_seconds:
             self.replaced[told.id] = older
         return newer
@@ -112,17 +133,19 @@ class _Cluster:
         over = [
             number
             for number, job in self._jobs.items()
-            if number not in self._met and not is_alive(job) and job.end_seconds < now_seconds - _KEPT_SECONDS
+            if number not in self._met
+            and (number in self._lost or (not is_alive(job) and job.end_seconds < now_seconds - _KEPT_SECONDS))
         ]
         for number in over:
             del self._jobs[number]
+        self._lost.difference_update(over)
         if over:
             self._facts = None
 
     def forget_job(self, number: int) -> None:
         for known in (self._met, self._lost, self._unknown, self._asked):
             known.discard(number)
-        if not is_alive(self._jobs.get(number, SlurmJob())) and self._jobs.pop(number, None) is not None:
+        if not is_alive(self._jobs.get(number, _NOBODYS)) and self._jobs.pop(number, None) is not None:
             self._facts = None
 
     def facts(self) -> ClusterFacts:
@@ -154,6 +177,12 @@ class Clusters:
             cluster: before[cluster] if cluster in before and before[cluster].agent == agent else _Cluster(agent)
             for cluster, agent in agents.items()
         }
+
+    def begin(self, agent: str) -> None:
+        """Take in that an agent begins to tell all from its beginning."""
+        for cluster in self._clusters.values():
+            if cluster.agent == agent:
+                cluster.begin()
 
     def take(self, cluster: str, table: JobTable) -> None:
         """Take in what an agent says of a cluster."""
@@ -212,6 +241,17 @@ def slurm_warnings(clusters: Mapping[str, ClusterFacts], now_seconds: float) -> 
             ago = f"last answered {now_seconds - since:.0f} s ago" if since else "never answered"
             warnings.append(f"Slurm of cluster {name} ({facts.agent}, {ago}): {facts.health.problem}")
     return warnings
+
+
+def _is_earlier(told: SlurmJob, known: SlurmJob) -> bool:
+    """Tell whether a job that is told is an earlier run than the one that is known."""
+    if told.start_seconds and told.start_seconds == known.start_seconds:
+        return False  # the same one, of which accounting knows the end, but not how often it was requeued
+    if told.submit_seconds and known.submit_seconds and told.submit_seconds != known.submit_seconds:
+        return told.submit_seconds < known.submit_seconds
+    if told.start_seconds and known.start_seconds:
+        return told.start_seconds < known.start_seconds
+    return told.restarts < known.restarts  # one of them waits
 
 
 def is_alive(job: SlurmJob) -> bool:

@@ -10,6 +10,7 @@ _USED: Final[Mapping[str, Callable[[Spec], bool]]] = {
     "lnets": lambda spec: any(cluster.lnets or cluster.nids for cluster in spec.clusters),
     "jobIds": lambda spec: any(cluster.job_ids for cluster in spec.clusters),
     "slurm": lambda spec: any(cluster.slurm for cluster in spec.clusters),
+    "slurm.sidecar": lambda spec: any(cluster.slurm and cluster.slurm.sidecar for cluster in spec.clusters),
     "hosts": lambda spec: any(cluster.hosts for cluster in spec.clusters),
     "relays": lambda spec: bool(spec.relays),
     "accepts": lambda spec: bool(spec.accepts),

@@ -61,11 +61,11 @@ class Site:
             closed=self.closed,
             identities=here.identities,
             clusters=here.facts(),
-            earlier=here.runs.cuts,
-            starts=here.starts(),
+            earlier=here.told()[1],
+            starts=here.told()[0],
             before=here.before,
         )
-        catalogue = Catalogues().of(self.closed, here.identities, here.runs.cuts)
+        catalogue = Catalogues().of(self.closed, here.identities, here.told()[1])
         (one,) = jobs(source, catalogue, catalogue.on(None)[[catalogue.number[name]]])
         return one
 
@@ -167,3 +167,26 @@ def test_but_not_with_that_of_an_earlier_job_of_the_same_number(ledger: Ledger) 
     again.sweep(NOON + 86420, {b"7": read(11)})
     now = again.shown()
     assert (now["late"], now["filesystems"]["home"]["ost"]["read_bytes"]) == (False, 11)
+
+
+def test_what_was_told_of_runs_stays_as_it_was(ledger: Ledger) -> None:
+    site = Site(ledger)
+    site.slurm(run(NOON))
+    site.sweep(NOON + 20, {b"7": read(100)})
+    starts, earlier = site.following.told()
+    site.slurm(run(NOON + 30, restarts=1))
+    site.sweep(NOON + 40, {b"7": read(150)})
+    assert (starts, earlier) == ({NAME: NOON}, {})
+    assert site.following.told()[0] == {NAME: NOON + 30}
+
+
+def test_a_changed_site_does_not_move_the_place_of_a_cut(ledger: Ledger) -> None:
+    site = Site(ledger)
+    site.slurm(run(NOON))
+    site.sweep(NOON + 20, {b"7": read(100)})
+    site.sweep(NOON + 40, {b"7": read(150)})  # of the next run, of which nobody told yet
+    site.following.change_site(SITE)
+    site.slurm(run(NOON + 30, restarts=1))
+    site.sweep(NOON + 60, {b"7": read(170)})
+    assert site.shown()["filesystems"]["home"]["ost"]["read_bytes"] == 70
+    assert [one["filesystems"]["home"]["ost"]["read_bytes"] for one in site.records()] == [100]

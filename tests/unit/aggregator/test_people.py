@@ -1,5 +1,6 @@
 """Whose jobs they are: as the API tells it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +221,24 @@ def test_a_ledger_that_cannot_be_read_now_is_said(tmp_path: Path) -> None:
     answer = client(SOURCE, site=SITE, records=Records(tmp_path / "ledger.db")).get("/api/v1/jobs?state=final")
     assert answer.status_code == 503
     assert "ledger.db" in answer.json()["error"]
+
+
+def test_a_job_whose_record_was_written_after_the_sweep_is_told_once(tmp_path: Path) -> None:
+    source = replace(SOURCE, over=frozenset({JobName("vu", b"11")}))
+    here = client(source, site=SITE, records=written(tmp_path, record(11)))
+    page = here.get("/api/v1/users/jane").json()
+    assert (page["totals"]["read_bytes"], page["totals"]["jobs"]) == (11, 3)
+    assert here.get("/api/v1/jobs/vu/11").json()["filesystems"]["home"]["ost"]["read_bytes"] == 11
+    assert "11" not in {job["job"] for job in here.get("/api/v1/jobs?cluster=vu").json()["jobs"]}
+    assert here.get("/api/v1/filesystems").json()["filesystems"][0]["ost"]["read_bytes"] == 309
+
+
+def test_more_records_than_usual_come_in_pieces(tmp_path: Path) -> None:
+    here = client(SOURCE, site=SITE, records=written(tmp_path, *(record(number) for number in range(1, 452))))
+    every = here.get("/api/v1/jobs?state=final&limit=0&offset=1&sort=read_bytes")
+    assert "content-length" not in every.headers
+    listed = every.json()
+    assert (listed["matched"], listed["shown"]) == (451, 450)
+    assert [job["job"] for job in listed["jobs"]] == [str(number) for number in range(450, 0, -1)]
+    beyond = here.get("/api/v1/jobs?state=final&limit=0&offset=451").json()
+    assert (beyond["matched"], beyond["shown"], beyond["jobs"]) == (451, 0, [])

@@ -74,18 +74,17 @@ def test_a_record_is_replaced_by_a_later_one(tmp_path: Path) -> None:
 
 def test_records_are_asked_for_by_whose_they_are_in_pages(tmp_path: Path) -> None:
     here = written(tmp_path, *(record(number) for number in range(10)))
-    matched, page = here.page({"user": "jane"}, sort="rates.bytes", limit=2, offset=0)
+    matched = here.matching({"user": "jane"})
+    page = list(here.each({"user": "jane"}, sort="rates.bytes", limit=2, offset=0))
     assert (matched, [one["job"] for one in page]) == (5, ["9", "7"])
-    assert [one["job"] for one in here.page({"user": "jane"}, sort="", limit=2, offset=4)[1]] == ["1"]
-    assert [
-        one["job"] for one in here.page({"cluster": "vu", "account": "dark"}, sort="job", limit=3, offset=0)[1]
-    ] == [
+    assert [one["job"] for one in here.each({"user": "jane"}, sort="", limit=2, offset=4)] == ["1"]
+    assert [one["job"] for one in here.each({"cluster": "vu", "account": "dark"}, sort="job", limit=3, offset=0)] == [
         "0",
         "1",
         "2",
     ]
-    assert here.page({"user": "eve"}, sort="bytes", limit=0, offset=0) == (0, [])
-    assert len(here.page({}, sort="read_bytes", limit=0, offset=0)[1]) == 10
+    assert (here.matching({"user": "eve"}), here.matching({})) == (0, 10)
+    assert len(list(here.each({}, sort="read_bytes", limit=10, offset=0))) == 10
 
 
 def test_what_a_user_did_is_added_up(tmp_path: Path) -> None:

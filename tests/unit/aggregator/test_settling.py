@@ -8,6 +8,7 @@ import pytest
 
 from harvest.v1.stream_pb2 import JobTable, SlurmHealth, SlurmJob
 from harvest_aggregator.accounts import Accounts
+from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.following import Following
 from harvest_aggregator.ledger import Ledger
 from harvest_core.accounting.sweeps import ClosedSweep, Place
@@ -94,6 +95,16 @@ def test_a_job_that_ended_has_one_record_when_nothing_came_for_a_while(house: Ho
     assert house.jobs() == {b"8"}
 
 
+def test_whoever_is_let_go_is_named_until_the_next_sweep(house: House) -> None:
+    agent = Writer()
+    house.slurm(7, "COMPLETED", end=START)
+    house.sweep(agent, START + 20, j7=5, j8=1)
+    house.sweep(agent, START + LATER, j8=2)
+    assert house.following.over == {JobName("vu", b"7")}
+    house.sweep(agent, START + LATER + 20, j8=3)
+    assert house.following.over == frozenset()
+
+
 def test_late_work_is_added_once_and_marked_also_over_a_restart(house: House, path: Path) -> None:
     agent = Writer()
     house.slurm(7, "COMPLETED", end=START)
@@ -146,3 +157,80 @@ def test_a_quiet_job_that_slurm_runs_is_never_let_go(house: House) -> None:
     assert house.records(b"7") == []
     house.sweep(agent, START + 9 * 86400)
     assert house.jobs() == {b"7"}
+
+
+def test_a_program_that_rests_and_goes_on_has_all_of_its_day_in_one_record(house: House) -> None:
+    agent = Writer()
+    midnight = START - START % 86400 + 86400
+    program = {"jcp.1000": 5}
+    house.sweep(agent, midnight - 9000, **program)
+    house.sweep(agent, midnight - 6000)
+    (record,) = house.records(b"cp.1000")
+    assert written(record) == 5
+    house.sweep(agent, midnight - 40, **{"jcp.1000": 7})
+    house.sweep(agent, midnight + 20, **{"jcp.1000": 8})
+    (record,) = house.records(b"cp.1000")
+    assert (written(record), record["start"]) == (7, midnight - 86400)
+
+
+def test_a_number_used_again_after_late_work_of_the_former_job_costs_that_nothing(house: House) -> None:
+    agent = Writer()
+    house.slurm(7, "COMPLETED", end=START)
+    house.sweep(agent, START + 20, j7=5)
+    house.sweep(agent, START + LATER)
+    house.slurm(7, "COMPLETED", end=START)
+    house.sweep(agent, START + LATER + 20, j7=9)
+    house.slurm(7, "RUNNING", start=START + LATER + 30)
+    house.sweep(agent, START + LATER + 40, j7=11)
+    (record,) = house.records(b"7")
+    assert (written(record), record["start"], record["late"]) == (9, START, True)
+
+
+def test_what_could_not_be_written_of_a_run_is_not_written_after_its_job_is_over(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Writer()
+    house.slurm(7, "RUNNING")
+    house.sweep(agent, START + 20, j7=5)
+    house.slurm(7, "FAILED", start=START + 30, end=START + 40)
+    monkeypatch.setattr(house.ledger, "write_runs", full_disk)
+    with pytest.raises(LedgerError):
+        house.sweep(agent, START + 40, j7=8)
+    assert house.closed is not None
+    with pytest.raises(LedgerError):
+        house.following.settle(house.closed, house.accounts, START + LATER)
+    monkeypatch.undo()
+    house.sweep(agent, START + 2 * LATER, j8=1)
+    house.sweep(agent, START + 2 * LATER + 20, j8=2)
+    assert [(one["start"], written(one)) for one in house.records(b"7")] == [(START + 30, 3), (START, 5)]
+    assert [one.name.job for one in house.ledger.runs()] == []
+
+
+def test_another_site_does_not_cost_what_could_not_be_written_yet(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Writer()
+    house.slurm(7, "RUNNING")
+    house.sweep(agent, START + 20, j7=5)
+    house.slurm(7, "RUNNING", start=START + 30)
+    monkeypatch.setattr(house.ledger, "write_runs", full_disk)
+    with pytest.raises(LedgerError):
+        house.sweep(agent, START + 40, j7=8)
+    house.following.change_site(SITE)
+    monkeypatch.undo()
+    house.sweep(agent, START + 60, j7=9)
+    assert [(one["start"], written(one)) for one in house.records(b"7")] == [(START, 5)]
+    assert house.following.runs.cuts[JobName("vu", b"7")] == {("home", "OST"): {("write_bytes", "bytes"): (5, 5 * MIB)}}
+
+
+def full_disk(*_: object) -> None:
+    raise LedgerError("the disk is full")
+
+
+def test_the_last_of_a_table_that_is_let_go_and_comes_again_is_followed_again(house: House) -> None:
+    agent = Writer()
+    house.slurm(7, "COMPLETED", end=START)
+    house.sweep(agent, START + 20, j7=5)
+    house.sweep(agent, START + LATER)
+    house.sweep(agent, START + LATER + 20, j7=9)
+    assert [written(one) for one in house.following.before[JobName("vu", b"7")]] == [5]

@@ -1,6 +1,10 @@
 """What the clusters' Slurm says, and what is asked of it."""
 
+import pytest
+
 from harvest.v1.stream_pb2 import JobTable, SlurmHealth, SlurmJob, UserName
+from harvest_aggregator import slurm
+from harvest_aggregator.refusals import NonsenseError
 from harvest_aggregator.slurm import Clusters, slurm_warnings
 from harvest_core.jobs.identity import ClusterIds, Identities
 from unit.aggregator.publishing import TICK
@@ -127,3 +131,58 @@ def test_trouble_is_said_for_a_person() -> None:
         "Slurm of cluster xe (slurm2, last answered 90 s ago): squeue hung",
         "Slurm of cluster dcc: its agent slurm3 has not said anything yet",
     ]
+
+
+def test_of_one_run_the_last_word_counts_though_accounting_knows_of_no_restarts() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1, start_seconds=TICK, submit_seconds=TICK - 9, restarts=1)))
+    clusters.take("vu", change(job(1, "COMPLETED", start_seconds=TICK, submit_seconds=TICK - 9, end_seconds=TICK + 5)))
+    assert clusters.facts()["vu"].jobs[1].state == "COMPLETED"
+
+
+def test_a_job_that_waits_for_its_next_run_is_later_than_what_accounting_says_of_its_first() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1, "PENDING", submit_seconds=TICK, restarts=1)))
+    clusters.take("vu", change(job(1, "NODE_FAIL", start_seconds=TICK + 1, submit_seconds=TICK, end_seconds=TICK + 5)))
+    assert clusters.facts()["vu"].jobs[1].state == "PENDING"
+
+
+def test_a_job_that_ran_and_nobody_knows_any_more_runs_no_longer_and_keeps_its_owner() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1, user="jane")))
+    met(clusters, b"1")
+    clusters.take("vu", change(unknown=(1,)))
+    known = clusters.facts()["vu"].jobs[1]
+    assert (known.user, known.state) == ("jane", "")
+    assert not clusters.questions
+
+
+def test_a_job_that_never_did_anything_and_is_not_there_any_more_is_forgotten() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1), job(2)))
+    met(clusters, b"1")
+    clusters.take("vu", whole())
+    met(clusters, now_seconds=TICK + 100)
+    assert set(clusters.facts()["vu"].jobs) == {1}
+
+
+def test_half_a_table_of_a_stream_that_ended_is_no_part_of_the_next() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1), job(2)))
+    met(clusters, b"1", b"2")
+    clusters.take("vu", JobTable(full=True, jobs=[job(1)]))
+    clusters.begin("slurm1")
+    clusters.take("vu", whole(job(2)))
+    assert list(clusters.questions.pop("slurm1").jobs) == [1]
+
+
+def test_a_table_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "JOBS_MOST", 3)
+    clusters = followed()
+    clusters.take("vu", JobTable(full=True, jobs=[job(1), job(2)]))
+    with pytest.raises(NonsenseError, match="more than 3"):
+        clusters.take("vu", JobTable(full=True, jobs=[job(3), job(4)]))
+    clusters.begin("slurm1")
+    clusters.take("vu", whole(job(1), job(2), job(3)))
+    with pytest.raises(NonsenseError):
+        clusters.take("vu", change(job(4)))

@@ -52,3 +52,9 @@ def test_whom_nobody_follows_is_forgotten_half_an_hour_after_the_last_work() -> 
 
 def test_a_job_that_never_worked_since_anybody_can_say_is_quiet_while_slurm_has_it() -> None:
     assert life(Sign("RUNNING", None, None), NOW) is Life.QUIET
+
+
+def test_an_end_that_is_still_to_come_settles_nothing_and_hinders_nothing() -> None:
+    clock_was_wrong = Sign("COMPLETED", NOW + 10**9, NOW)
+    assert not is_settled(clock_was_wrong, NOW + FORGOTTEN_SECONDS - 1)
+    assert is_settled(clock_was_wrong, NOW + FORGOTTEN_SECONDS)

@@ -87,7 +87,7 @@ def test_parts_without_an_implementation_are_named_where_a_site_uses_them() -> N
     assert set(unimplemented(EXAMPLE)) == every - IMPLEMENTED
     assert set(unimplemented(MINIMAL)) == {"clients"} - IMPLEMENTED
     split = {"clients", "lnets", "slurm", "influxdb", "ledger", "certificates.caSecretRef", "aggregators", "service"}
-    split |= {"certificates.denySerials"}
+    split |= {"certificates.denySerials", "slurm.sidecar"}
     assert set(unimplemented(load(GOOD / "split.yaml"))) == split - IMPLEMENTED
     head = {"lnets", "hosts", "accepts", "ganglia"}
     assert set(unimplemented(load(GOOD / "cluster-head.yaml"))) == head - IMPLEMENTED

@@ -87,7 +87,8 @@ class Identities:
         gone = self._processes.intersection(names)
         if gone:
             self._processes -= gone
-            self._told = {key: told for key, told in self._told.items() if told.name not in gone}
+            told = list(self._told.items())  # at once: those who read ask, too
+            self._told = {key: one for key, one in told if one.name not in gone}
 
     def _bounded(self, found: Identity) -> Identity:
         """Return an identity by which not too many programs are told apart: every command on a login node is one."""

@@ -56,7 +56,7 @@ def is_settled(sign: Sign, now_seconds: float) -> bool:
     """Tell whether a job's final record can be written."""
     if life(sign, now_seconds) is not Life.ENDED:
         return False
-    if sign.ended_seconds is None:
+    if sign.ended_seconds is None or sign.ended_seconds > now_seconds:  # a clock may be wrong, for ever
         return now_seconds - (sign.worked_seconds or 0) >= FORGOTTEN_SECONDS
     last = max(sign.ended_seconds, sign.worked_seconds or 0)
     return now_seconds - last >= SETTLED_SECONDS or now_seconds - sign.ended_seconds >= WAITED_SECONDS
