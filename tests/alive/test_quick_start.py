@@ -62,12 +62,16 @@ def test_the_readmes_steps_lead_to_a_site_that_knows_its_jobs(tmp_path: Path) ->
         tmp_path, "etc/harvest-agent/agent.toml", config.replace("harvest.example.org:8023", f"127.0.0.1:{grpc}") + more
     )
     run = f"{aggregator[-1]} --grpc 127.0.0.1:{grpc} --http 127.0.0.1:{http}"
-    ready, servers, jobs = (question.replace(":8024", f":{http}") for question in questions)
+    asked = [question.replace(":8024", f":{http}") for question in questions]
+    ready, servers, jobs = (question for question in asked if question.startswith("curl"))
+    commands = [question.partition("#")[0] for question in asked if question.startswith("harvest")]
 
     with running(run, tmp_path / "aggregator.log"), running(agent[0], tmp_path / "agent.log"):
         wait_for(lambda: "agents may come" in (tmp_path / "aggregator.log").read_text(), "the aggregator")
         assert answer(ready)["ready"]
         wait_for(lambda: answer(jobs)["jobs"] != [], "the first sweep", 120)
         assert {one["name"]: one["connected"] for one in answer(servers)["servers"]}["oss1"]
+        for command in commands:
+            done(f"HARVEST_URL=http://127.0.0.1:{http} {command.replace('harvest top', 'harvest top --once')}")
         (job,) = answer(jobs)["jobs"]
         assert (job["job"], job["filesystems"]["scratch"]["ost"]["write_bytes"]) == ("4711", 3 << 20)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from harvest.v1.stream_pb2 import Batch
-from harvest_aggregator import accounts, parking
+from harvest_aggregator import accounts, following, parking
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.keeping import Keeper
@@ -61,6 +61,7 @@ def totals(keeper: Keeper) -> dict[str, Any]:
 
 def _serve(path: Path, site: str, pipe: Connection) -> None:
     accounts._FOLD_READS = _FOLD_READS  # type: ignore[misc] # noqa: SLF001 - so that it is killed while folding, too
+    following._SETTLE_SECONDS = 1 << 62  # type: ignore[misc] # noqa: SLF001 - all totals stay where they can be compared
     parking.park = partial(park, sure_reads=1)  # type: ignore[attr-defined] # and so that rows leave before it is over
     tick = 0
     keeper = Keeper(Ledger(path), load(site), now=lambda: tick + 1.0)

@@ -57,14 +57,14 @@ class PyslurmCluster(SlurmCluster):
 
     @override
     def entering(self) -> list[str]:
-        return ["chroot", str(self.root)]
+        return ["/usr/sbin/chroot", str(self.root)]
 
     @override
     def housing(self) -> list[str]:
         """Slurm's daemons want /proc; what is mounted for them ends with them."""
         place = f"{self.root}{_TREE}"
         mounts = 'mount -t proc proc "$0/proc" && mkdir -p "$1" && mount --bind "$2" "$1"'
-        enter = f'{mounts} && root=$0 && shift 2 && exec chroot "$root" "$@"'
+        enter = f'{mounts} && root=$0 && shift 2 && exec /usr/sbin/chroot "$root" "$@"'
         return ["unshare", "--mount", "sh", "-c", enter, str(self.root), place, str(_TREE)]
 
 

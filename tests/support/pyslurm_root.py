@@ -85,7 +85,7 @@ def _build(root: Path) -> None:
     shutil.copyfile(_COMPAT, root / "build/compat.h")
     _say(f"building {PYSLURM} in it")
     script = _BUILD.format(suite=SUITE, compat=_COMPAT.name, claimed=_CLAIMED, tools=_TOOLS, pyslurm=PYSLURM)
-    _run("chroot", str(root), "sh", "-c", script)
+    _run("/usr/sbin/chroot", str(root), "sh", "-c", script)
 
 
 def _mirror() -> str:

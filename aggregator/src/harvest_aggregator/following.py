@@ -14,7 +14,7 @@ from harvest_aggregator.parking import Parked
 from harvest_aggregator.people import person_of
 from harvest_aggregator.published import InDoubt
 from harvest_aggregator.records import add
-from harvest_aggregator.runs import Cut, Past, Runs, day_of
+from harvest_aggregator.runs import Activity, Cut, Past, Runs, day_of
 from harvest_aggregator.slurm import ClusterFacts, Clusters, is_alive
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.sweeps import ClosedSweep
@@ -39,6 +39,7 @@ class Following:
         self.identities = Identities(job_ids_of(site))
         self._unwritten: tuple[dict[JobName, Run], list[Json]] = ({}, [])
         self._past = Past()
+        self._activity = Activity()
         self.over: frozenset[JobName] = frozenset()
         """Who was let go since the last sweep."""
         self._begin()
@@ -96,6 +97,7 @@ class Following:
         """Take in who did something, and cut where another run began."""
         self.over = frozenset()
         self._past.add(closed)
+        self._activity.take(closed, now_seconds)
         new = self._new(closed)
         self._clusters.ask(now_seconds)
         changed = dict.fromkeys(new)
@@ -138,20 +140,12 @@ class Following:
         self, name: JobName, closed: ClosedSweep, facts: Mapping[str, ClusterFacts], now_seconds: float
     ) -> bool:
         identity = self._met[name]
-        worked = max(
-            (
-                int(table.last_tick[row])
-                for filesystem, job in self.runs.ids(name)
-                for place, table in closed.tables.items()
-                if place[0] == filesystem and (row := table.row(job)) is not None
-            ),
-            default=0,
-        )
+        worked = max((self._activity.last(*key, closed) for key in self.runs.ids(name)), default=0.0)
         job = _job(identity, facts)
         sign = Sign(
             state=None if job is None else job.state,
             ended_seconds=None if job is None else job.end_seconds or None,
-            worked_seconds=max(worked, 0),
+            worked_seconds=int(worked),
         )
         return is_settled(sign, now_seconds)
 

@@ -8,6 +8,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harvest_aggregator.amounts import Amounts, less, plus
 from harvest_core.accounting.sweeps import ClosedSweep, ClosedTable
 from harvest_core.jobs.identity import Identity, JobName
@@ -97,3 +100,52 @@ class Runs:
 def day_of(seconds: int) -> int:
     """Return when a day began, in seconds since 1970: what is run outside jobs has no other end."""
     return seconds - seconds % _DAY_SECONDS
+
+
+class _Seen(NamedTuple):
+    jobs: tuple[bytes, ...]
+    totals: NDArray[np.int64]
+    """Of all counters together: whoever did anything has another one."""
+    changed_seconds: NDArray[np.float64]
+
+
+class Activity:
+    """When jobs last did anything, by our own clock: those of servers may be wrong, and what comes late counts, too."""
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[str, str], _Seen] = {}
+
+    def take(self, closed: ClosedSweep, now_seconds: float) -> None:
+        """Take in a sweep: whose totals are others than before has done something."""
+        for place, table in closed.tables.items():
+            totals = table.samples.sum(axis=1) + table.sums.sum(axis=1)
+            changed = np.full(len(table.jobs), float(now_seconds))
+            if (known := self._tables.get(place)) is not None:
+                rows, former = _both(known.jobs, table.jobs)
+                still = totals[rows] == known.totals[former]
+                changed[rows[still]] = known.changed_seconds[former[still]]
+            self._tables[place] = _Seen(table.jobs, totals, changed)
+
+    def last(self, filesystem: str, job: bytes, closed: ClosedSweep) -> float:
+        """Return when a job last did anything on a file system; the sweep is the last one that was taken in."""
+        return max(
+            (
+                float(seen.changed_seconds[row])
+                for place, seen in self._tables.items()
+                if place[0] == filesystem
+                and place in closed.tables
+                and (row := closed.tables[place].row(job)) is not None
+            ),
+            default=0.0,
+        )
+
+
+def _both(before: tuple[bytes, ...], after: tuple[bytes, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of jobs that are in both, in the second one and in the first."""
+    if after[: len(before)] == before:
+        same = np.arange(len(before))
+        return same, same
+    row_of = {job: row for row, job in enumerate(before)}
+    pairs = [(row, row_of[job]) for row, job in enumerate(after) if job in row_of]
+    rows, former = np.array(pairs, np.int64).reshape(-1, 2).T
+    return rows, former

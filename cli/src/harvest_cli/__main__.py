@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # whatever a name holds, and whatever the terminal can show
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _run(parser().parse_args(arguments))
+        code = _run(_parsed(arguments))
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -34,6 +34,14 @@ def main(arguments: list[str] | None = None) -> int:
         _drop_output()
         return _WRONG
     return code
+
+
+def _parsed(arguments: list[str] | None) -> argparse.Namespace:
+    try:
+        return parser().parse_args(arguments)
+    except SystemExit:  # after --help: where nobody reads it, that is found out here, and not at Python's end
+        sys.stdout.flush()
+        raise
 
 
 def _run(options: argparse.Namespace) -> int:

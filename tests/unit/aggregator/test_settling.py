@@ -19,7 +19,7 @@ from support.deliveries import INTERVAL, START, Writer
 
 SITE = load("""
 interval: 20s
-filesystems: [{name: home, servers: [oss1]}]
+filesystems: [{name: home, servers: [oss1, oss2]}]
 clusters: [{name: vu, filesystems: [home], slurm: {server: slurm1}}]
 """)
 MIB = 1 << 20
@@ -234,3 +234,14 @@ def test_the_last_of_a_table_that_is_let_go_and_comes_again_is_followed_again(ho
     house.sweep(agent, START + LATER)
     house.sweep(agent, START + LATER + 20, j7=9)
     assert [written(one) for one in house.following.before[JobName("vu", b"7")]] == [5]
+
+
+def test_a_server_whose_clock_is_behind_ends_no_job(house: House) -> None:
+    """What it says is of ticks long ago, and is done now."""
+    agent, behind = Writer(), Writer(name="oss2", boot_id="boot-2", targets=("home-OST0001",))
+    for step in range(1, 8):
+        now = START + step * 600
+        house.accounts.accept([behind.sweep({b"slow": step}, tick=now - 7200)], now + 0.5)
+        house.sweep(agent, now, j8=step)
+    assert house.records(b"slow") == []
+    assert b"slow" in house.jobs()
