@@ -64,7 +64,9 @@ def test_the_readmes_steps_lead_to_a_site_that_knows_its_jobs(tmp_path: Path) ->
     run = f"{aggregator[-1]} --grpc 127.0.0.1:{grpc} --http 127.0.0.1:{http}"
     asked = [question.replace(":8024", f":{http}") for question in questions]
     ready, servers, jobs = (question for question in asked if question.startswith("curl"))
-    commands = [question.partition("#")[0] for question in asked if question.startswith("harvest")]
+    commands = [
+        question.partition("#")[0] for question in asked if question.startswith(("harvest top", "harvest jobs"))
+    ]
 
     with running(run, tmp_path / "aggregator.log"), running(agent[0], tmp_path / "agent.log"):
         wait_for(lambda: "agents may come" in (tmp_path / "aggregator.log").read_text(), "the aggregator")

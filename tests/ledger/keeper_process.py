@@ -35,7 +35,15 @@ def delivery(sent: Sent) -> Delivery:
 
 
 def totals(keeper: Keeper) -> dict[str, Any]:
-    """Return all that jobs did, by kind of target, and what could not be known."""
+    """Return all that jobs did, by kind of target, and what could not be known, after all that was asked before.
+
+    In the keeper's own thread: nobody else may use the ledger.
+    """
+    found: dict[str, Any] = keeper._errand(partial(_totals, keeper)).result(LIMIT_SECONDS)  # noqa: SLF001
+    return found
+
+
+def _totals(keeper: Keeper) -> dict[str, Any]:
     accounts = keeper._accounts  # noqa: SLF001 - to the last number, whatever was published
     sums: dict[str, Sums] = {"OST": {}, "MDT": {}}
     for place, target in accounts._targets.items():  # noqa: SLF001
@@ -85,8 +93,7 @@ def _serve(path: Path, site: str, pipe: Connection) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (about, resource.RLIM_INFINITY))
             pipe.send(None)
         elif asked == "totals":
-            # in its own thread, after all that was asked before: nobody else may use the ledger
-            pipe.send(keeper._errand(partial(totals, keeper)).result(LIMIT_SECONDS))  # noqa: SLF001
+            pipe.send(totals(keeper))
         elif asked == "stop":
             keeper.stop()
             pipe.send("stopped")
