@@ -2,7 +2,8 @@
 
 import multiprocessing
 import resource
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -14,8 +15,10 @@ from harvest.v1.stream_pb2 import Batch
 from harvest_aggregator import accounts, parking
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
+from harvest_aggregator.jobs import operations
 from harvest_aggregator.keeping import Keeper
 from harvest_aggregator.ledger import Ledger
+from harvest_aggregator.records import Records
 from harvest_core.accounting.parking import JobSum, Sums, merge, park
 from harvest_core.accounting.totals import JobWork, job_totals
 from harvest_site.loading import load
@@ -56,7 +59,35 @@ def totals(keeper: Keeper) -> dict[str, Any]:
         "incomplete": incomplete,
         "flagged": flagged,
         "unnamed": accounts.unnamed,
+        "final": list(_final(keeper)),
     }
+
+
+def _final(keeper: Keeper) -> Iterator[dict[str, Any]]:
+    """Return the records of jobs that were let go: a keeper that was just started does not know when they worked."""
+    records = Records(keeper._ledger.path)  # noqa: SLF001
+    return records.each({}, sort="job", limit=records.matching({}), offset=0)
+
+
+def with_final(told: dict[str, Any]) -> dict[str, Any]:
+    """Return totals to which the final records are added, as far as these say it: by operation."""
+    done: Counter[tuple[str, bytes, str, str]] = Counter()
+    for kind, jobs in told["done"].items():
+        for job, work in jobs.items():
+            for name, operation in operations(tuple(work.counters)).items():
+                values = list(work.counters.values())
+                done[kind, job, name, "samples"] += sum(values[column][0] for column in operation.columns)
+                done[kind, job, name, "sum"] += sum(values[column][1] for column in operation.summed)
+    incomplete = set(told["incomplete"])
+    for record in told["final"]:
+        job = record["job"].encode("utf-8", "surrogateescape")
+        incomplete |= set() if record["complete"] else {("fs", job)}
+        for kind, work in record["filesystems"].get("fs", {}).items():
+            for name, counted in work["ops"].items():
+                for part, amount in counted.items():
+                    done[kind.upper(), job, name, part] += amount
+    whole = {key: amount for key, amount in done.items() if amount}
+    return {"done": whole, "incomplete": incomplete, "known": told["known"], "unnamed": told["unnamed"]}
 
 
 def _serve(path: Path, site: str, pipe: Connection) -> None:
