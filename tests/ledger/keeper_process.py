@@ -2,7 +2,8 @@
 
 import multiprocessing
 import resource
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -11,11 +12,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from harvest.v1.stream_pb2 import Batch
-from harvest_aggregator import accounts, following, parking
+from harvest_aggregator import accounts, parking
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
+from harvest_aggregator.jobs import operations
 from harvest_aggregator.keeping import Keeper
 from harvest_aggregator.ledger import Ledger
+from harvest_aggregator.records import Records
 from harvest_core.accounting.parking import JobSum, Sums, merge, park
 from harvest_core.accounting.totals import JobWork, job_totals
 from harvest_site.loading import load
@@ -35,15 +38,7 @@ def delivery(sent: Sent) -> Delivery:
 
 
 def totals(keeper: Keeper) -> dict[str, Any]:
-    """Return all that jobs did, by kind of target, and what could not be known, after all that was asked before.
-
-    In the keeper's own thread: nobody else may use the ledger.
-    """
-    found: dict[str, Any] = keeper._errand(partial(_totals, keeper)).result(LIMIT_SECONDS)  # noqa: SLF001
-    return found
-
-
-def _totals(keeper: Keeper) -> dict[str, Any]:
+    """Return all that jobs did, by kind of target, and what could not be known."""
     accounts = keeper._accounts  # noqa: SLF001 - to the last number, whatever was published
     sums: dict[str, Sums] = {"OST": {}, "MDT": {}}
     for place, target in accounts._targets.items():  # noqa: SLF001
@@ -64,12 +59,39 @@ def _totals(keeper: Keeper) -> dict[str, Any]:
         "incomplete": incomplete,
         "flagged": flagged,
         "unnamed": accounts.unnamed,
+        "final": list(_final(keeper)),
     }
+
+
+def _final(keeper: Keeper) -> Iterator[dict[str, Any]]:
+    """Return the records of jobs that were let go: a keeper that was just started does not know when they worked."""
+    records = Records(keeper._ledger.path)  # noqa: SLF001
+    return records.each({}, sort="job", limit=records.matching({}), offset=0)
+
+
+def with_final(told: dict[str, Any]) -> dict[str, Any]:
+    """Return totals to which the final records are added, as far as these say it: by operation."""
+    done: Counter[tuple[str, bytes, str, str]] = Counter()
+    for kind, jobs in told["done"].items():
+        for job, work in jobs.items():
+            for name, operation in operations(tuple(work.counters)).items():
+                values = list(work.counters.values())
+                done[kind, job, name, "samples"] += sum(values[column][0] for column in operation.columns)
+                done[kind, job, name, "sum"] += sum(values[column][1] for column in operation.summed)
+    incomplete = set(told["incomplete"])
+    for record in told["final"]:
+        job = record["job"].encode("utf-8", "surrogateescape")
+        incomplete |= set() if record["complete"] else {("fs", job)}
+        for kind, work in record["filesystems"].get("fs", {}).items():
+            for name, counted in work["ops"].items():
+                for part, amount in counted.items():
+                    done[kind.upper(), job, name, part] += amount
+    whole = {key: amount for key, amount in done.items() if amount}
+    return {"done": whole, "incomplete": incomplete, "known": told["known"], "unnamed": told["unnamed"]}
 
 
 def _serve(path: Path, site: str, pipe: Connection) -> None:
     accounts._FOLD_READS = _FOLD_READS  # type: ignore[misc] # noqa: SLF001 - so that it is killed while folding, too
-    following._SETTLE_SECONDS = 1 << 62  # type: ignore[misc] # noqa: SLF001 - all totals stay where they can be compared
     parking.park = partial(park, sure_reads=1)  # type: ignore[attr-defined] # and so that rows leave before it is over
     tick = 0
     keeper = Keeper(Ledger(path), load(site), now=lambda: tick + 1.0)
@@ -93,7 +115,8 @@ def _serve(path: Path, site: str, pipe: Connection) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (about, resource.RLIM_INFINITY))
             pipe.send(None)
         elif asked == "totals":
-            pipe.send(totals(keeper))
+            # in its own thread, after all that was asked before: nobody else may use the ledger
+            pipe.send(keeper._errand(partial(totals, keeper)).result(LIMIT_SECONDS))  # noqa: SLF001
         elif asked == "stop":
             keeper.stop()
             pipe.send("stopped")
