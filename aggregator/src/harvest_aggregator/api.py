@@ -1,6 +1,6 @@
 """/api/v1: what is asked most, each answer from one closed sweep."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import ClassVar, Final
 from urllib.parse import unquote
@@ -32,7 +32,7 @@ from harvest_aggregator.questions import (
     number,
     one_of,
 )
-from harvest_aggregator.records import Records
+from harvest_aggregator.records import Json, Records, former_of
 from harvest_core.jobs.identity import UNKNOWN, JobName
 from harvest_core.jobs.life import Life
 from harvest_site.model import Site
@@ -222,7 +222,10 @@ class Api:
                 yield b"{"
                 for start in range(0, len(shown), _PIECE):
                     piece = shown[start : start + _PIECE]
-                    written = encoded(dict(zip(names[start : start + _PIECE], view(parts, piece), strict=True)))
+                    done = view(parts, piece)
+                    if view is views.totals and published.before:
+                        _add_former(done, [catalogue.jobs[number].name for number in piece], published, question)
+                    written = encoded(dict(zip(names[start : start + _PIECE], done, strict=True)))
                     yield (b"," if start else b"") + written[1:-1]
                 yield b"}"
 
@@ -264,6 +267,14 @@ def _chosen(catalogue: Catalogue, question: Question, people: People) -> tuple[i
     until = question.offset + question.limit if question.limit else 0
     shown = catalogue.first(matched, until, filesystem=question.filesystem, sort=question.sort)
     return len(matched), shown[question.offset :]
+
+
+def _add_former(done: Sequence[Json], names: Sequence[JobName], published: Published, question: Question) -> None:
+    """Add to totals what jobs had done when their records were written."""
+    for shown, name in zip(done, names, strict=True):
+        former = former_of(published.starts.get(name), published.before.get(name, ()))
+        if former is not None:
+            views.add_former(shown, former, question.filesystem)
 
 
 def _not_known(catalogue: Catalogue, name: JobName) -> str:

@@ -83,8 +83,13 @@ def merged(before: Json, later: Json) -> Json:
 
 def with_former(job: Json, records: Iterable[Json]) -> Json:
     """Return a job with what it had done when its record was written, if that was in the same run."""
-    former = next((one for one in records if job["start"] in {None, one["start"]}), None)
+    former = former_of(job["start"], records)
     return job if former is None else merged(former, job)
+
+
+def former_of(start: int | None, records: Iterable[Json]) -> Json | None:
+    """Return the record of the run that began then; the newest where that is not known."""
+    return next((one for one in records if start in {None, one["start"]}), None)
 
 
 def _added(one: Json, other: Json) -> Json:

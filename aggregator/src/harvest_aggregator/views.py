@@ -61,6 +61,18 @@ def filesystems(catalogue: Catalogue) -> Json:
     return shown
 
 
+def add_former(shown: Json, former: Json, filesystem: str | None) -> None:
+    """Add to a job's totals what it had done when its record was written."""
+    for name, kinds in former["filesystems"].items():
+        for server, kind in _SERVERS.items():
+            work = kinds[kind.lower()]
+            counts = {measure: work[measure] for measure in MEASURES}
+            counts |= {op: counted["samples"] for op, counted in work["ops"].items() if op not in MEASURES}
+            if filesystem in {None, name} and any(counts.values()):
+                fields = shown.setdefault(name, {}).setdefault(server, {"snapshot_time": former["last_tick_seconds"]})
+                fields.update({op: fields.get(op, 0) + count for op, count in counts.items()})
+
+
 def _whole(parts: tuple[Part, ...], chosen: Integers, *, rates: bool) -> list[Json]:
     shown: list[Json] = [{} for _ in range(len(chosen))]
     for part in parts:

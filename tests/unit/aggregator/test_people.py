@@ -242,3 +242,12 @@ def test_more_records_than_usual_come_in_pieces(tmp_path: Path) -> None:
     assert [job["job"] for job in listed["jobs"]] == [str(number) for number in range(450, 0, -1)]
     beyond = here.get("/api/v1/jobs?state=final&limit=0&offset=451").json()
     assert (beyond["matched"], beyond["shown"], beyond["jobs"]) == (451, 0, [])
+
+
+def test_the_totals_of_a_job_that_shows_again_are_with_those_of_its_record() -> None:
+    records = {JobName("xe", b"11"): [record(11)], JobName("vu", b"13"): [record(13)]}
+    here = client(replace(SOURCE, before=records), site=SITE)
+    shown = here.get("/api/v1/views/totals?sort=job").json()
+    again = shown["xe/11"]["home"]["oss"]
+    assert (again["read_bytes"], again["iops"], again["open"]) == (9 + 11, 2, 2)
+    assert shown["13"]["home"]["oss"]["read_bytes"] == 0  # that record is of another start
