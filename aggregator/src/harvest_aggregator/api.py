@@ -84,7 +84,8 @@ class Api:
         """Answer which file systems there are, and what was done on each."""
         checked(request.query_params, ())
         published = self._source()
-        shown = inventory.filesystems(self._site(), published, self._catalogue(published))
+        catalogue = self._catalogues.of(published.closed, published.identities)  # with what earlier runs did
+        shown = inventory.filesystems(self._site(), published, catalogue)
         return answer({"tick_seconds": published.tick_seconds, "filesystems": shown})
 
     def servers(self, request: Request) -> Response:

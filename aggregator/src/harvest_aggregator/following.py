@@ -9,7 +9,7 @@ from harvest.v1.stream_pb2 import JobQuestion, JobTable, SlurmJob
 from harvest_aggregator.accounts import Accounts
 from harvest_aggregator.amounts import Amounts, less, plus
 from harvest_aggregator.finals import final_record
-from harvest_aggregator.ledger import Ledger, ParkedKey, Run, forget_runs
+from harvest_aggregator.ledger import Ledger, ParkedKey, Run, forget_runs, write_let_go
 from harvest_aggregator.parking import Parked
 from harvest_aggregator.people import person_of
 from harvest_aggregator.published import InDoubt
@@ -42,6 +42,10 @@ class Following:
         self._activity = Activity()
         self.over: frozenset[JobName] = frozenset()
         """Who was let go since the last sweep."""
+        self.let_go: Amounts = {}
+        """What all those did together that are in no table of the last sweep any more; replaced, never changed."""
+        self._let_go: Amounts = {}
+        """The same by now."""
         self._begin()
 
     def _begin(self) -> None:
@@ -59,6 +63,7 @@ class Following:
 
     def load(self) -> None:
         """Bring back what is durable, or still to be."""
+        self.let_go = self._let_go = self._ledger.let_go()
         for one in (*self._ledger.runs(), *self._unwritten[0].values()):
             self.runs.starts[one.name] = one.start_seconds
             if one.earlier:
@@ -95,7 +100,7 @@ class Following:
 
     def take_sweep(self, closed: ClosedSweep, now_seconds: float) -> None:
         """Take in who did something, and cut where another run began."""
-        self.over = frozenset()
+        self.over, self.let_go = frozenset(), self._let_go
         self._past.add(closed)
         self._activity.take(closed, now_seconds)
         new = self._new(closed)
@@ -127,13 +132,20 @@ class Following:
         if not over:
             return 0
 
+        together: list[Amounts] = []  # of one, when it is written
+
         def write_all(connection: Connection, taken: Mapping[ParkedKey, Parked]) -> None:
+            let_go = self._let_go
+            for key, mine in taken.items():
+                let_go = plus(let_go, {(key.filesystem, key.kind): dict(mine.done.counters)})
+            together.append(let_go)
+            write_let_go(connection, let_go)
             add(connection, [self._final(name, taken, facts) for name in sorted(over)])
             forget_runs(connection, over)
 
         accounts.forget({key for name in over for key in self.runs.ids(name)}, write_all)
         self._forget(over)
-        self.over = frozenset(over)
+        self.over, (self._let_go,) = frozenset(over), together
         return len(over)
 
     def _is_over(

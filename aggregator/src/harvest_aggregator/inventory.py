@@ -5,6 +5,7 @@ from typing import Any
 from harvest_aggregator.catalogue import MEASURES, Catalogue
 from harvest_aggregator.published import AgentStatus, Published, TargetStatus
 from harvest_core.accounting.sweeps import Place
+from harvest_core.accounting.totals import JobWork
 from harvest_core.facts import MDT, OST
 from harvest_core.jobs.identity import UNKNOWN
 from harvest_site.model import Filesystem, Site
@@ -27,8 +28,8 @@ def filesystems(site: Site, published: Published, catalogue: Catalogue) -> list[
             **_described(described.get(name)),
             "targets": sum(target.filesystem == name for target in published.targets),
             "jobs": len(catalogue.on(name)),
-            "ost": _done(catalogue, name, OST),
-            "mdt": _done(catalogue, name, MDT),
+            "ost": _done(published, catalogue, name, OST),
+            "mdt": _done(published, catalogue, name, MDT),
         }
         for name in sorted(names(site, catalogue))
     ]
@@ -44,10 +45,15 @@ def _described(filesystem: Filesystem | None) -> Json:
     }
 
 
-def _done(catalogue: Catalogue, name: str, kind: str) -> Json:
+def _done(published: Published, catalogue: Catalogue, name: str, kind: str) -> Json:
+    """Return what all jobs did, those too that are over: no total falls when one is let go."""
     parts = [part for part in catalogue.only(name) if part.kind == kind]
+    over = JobWork(counters=published.let_go.get((name, kind), {}))
     return {
-        **{measure: sum(part.total(measure, rates=False) for part in parts) for measure in MEASURES},
+        **{
+            measure: sum(part.total(measure, rates=False) for part in parts) + getattr(over, measure)
+            for measure in MEASURES
+        },
         "rates": {measure: sum(part.total(measure, rates=True) for part in parts) for measure in MEASURES},
     }
 

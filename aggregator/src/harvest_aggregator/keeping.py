@@ -263,6 +263,7 @@ class Keeper:
             starts=starts,
             before=self._jobs.before,
             over=self._jobs.over,
+            let_go=self._jobs.let_go,
         )
 
     def _failed(self, error: Exception) -> None:

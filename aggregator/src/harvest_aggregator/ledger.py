@@ -19,7 +19,7 @@ from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.locking import Lock, refuse_network
 from harvest_aggregator.parking import Parked
 from harvest_aggregator.records import add, named
-from harvest_aggregator.tables import batch, meta, parked, run, snapshot, stream, tally, writer
+from harvest_aggregator.tables import batch, let_go, meta, parked, run, snapshot, stream, tally, writer
 from harvest_core.jobs.identity import JobName
 
 _CHECKPOINT_BYTES: Final = 16 << 20
@@ -285,6 +285,15 @@ class Ledger:
                 raise LedgerError(sqlite.damaged(self.path, f"the run of job {job!r}: {error}")) from error
             yield Run(JobName(cluster, job), start_seconds, amounts)
 
+    def let_go(self) -> Amounts:
+        """Return what jobs did that are over, all together."""
+        for (amounts,) in self._rows(select(let_go)):
+            try:
+                return load(amounts)
+            except (ValueError, TypeError) as error:
+                raise LedgerError(sqlite.damaged(self.path, f"what jobs did that are over: {error}")) from error
+        return {}
+
     def records_of(self, names: Sequence[JobName]) -> dict[JobName, list[dict[str, Any]]]:
         """Return the final records of some jobs, each job's newest first."""
         with sqlite.translated(self.path), self._connection.begin():
@@ -338,6 +347,12 @@ class Ledger:
     def _check(self, payload: Raw, checksum: int, what: str) -> None:
         if zlib.crc32(payload) != checksum:
             raise LedgerError(sqlite.damaged(self.path, f"{what} is not what was written"))
+
+
+def write_let_go(connection: Connection, amounts: Amounts) -> None:
+    """Write what jobs did that are over, all together."""
+    connection.execute(delete(let_go))
+    connection.execute(insert(let_go), {"amounts": dump(amounts)})
 
 
 def forget_runs(connection: Connection, names: Iterable[JobName]) -> None:

@@ -104,6 +104,8 @@ class Published:
     """What earlier runs did of jobs that were requeued, or whose numbers are used again: it is in the tables, too."""
     starts: Mapping[JobName, int] = field(default_factory=dict)
     """When their present runs began, as far as anybody knows."""
+    let_go: Amounts = field(default_factory=dict)
+    """What all jobs together did that are over and in no table any more."""
     before: Mapping[JobName, Sequence[dict[str, Any]]] = field(default_factory=dict)
     """Records of jobs that showed again after these were written, the newest first."""
     over: frozenset[JobName] = frozenset()

@@ -97,6 +97,13 @@ job = Table(
 )
 """Final records of jobs that are over. The payload is what the API tells; the columns are what is asked by."""
 
+let_go = Table(
+    "let_go",
+    schema,
+    Column("amounts", Text, nullable=False),
+)
+"""One row, or none: what all jobs together did that left the snapshots when their final records were written."""
+
 run = Table(
     "run",
     schema,

@@ -8,9 +8,12 @@ import pytest
 
 from harvest.v1.stream_pb2 import JobTable, SlurmHealth, SlurmJob
 from harvest_aggregator.accounts import Accounts
+from harvest_aggregator.catalogue import Catalogues
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.following import Following
+from harvest_aggregator.inventory import filesystems
 from harvest_aggregator.ledger import Ledger
+from harvest_aggregator.published import Published
 from harvest_core.accounting.sweeps import ClosedSweep, Place
 from harvest_core.jobs.identity import JobName
 from harvest_core.jobs.life import FORGOTTEN_SECONDS, SETTLED_SECONDS
@@ -245,3 +248,26 @@ def test_a_server_whose_clock_is_behind_ends_no_job(house: House) -> None:
         house.sweep(agent, now, j8=step)
     assert house.records(b"slow") == []
     assert b"slow" in house.jobs()
+
+
+def test_what_a_file_system_did_does_not_fall_when_jobs_are_let_go(house: House, path: Path) -> None:
+    agent = Writer()
+
+    def whole(one: House) -> int:
+        source = Published(closed=one.closed, let_go=one.following.let_go, identities=one.following.identities)
+        (home,) = filesystems(SITE, source, Catalogues().of(one.closed, one.following.identities))
+        amount: int = home["ost"]["write_bytes"]
+        return amount // MIB
+
+    house.slurm(7, "COMPLETED", end=START)
+    told = []
+    for step, (tick, done) in enumerate([(20, {"j7": 5}), (LATER, {"j8": 1}), (2 * LATER, {"j8": 2}), (3 * LATER, {})]):
+        house.sweep(agent, START + tick, **done)
+        told.append((step, whole(house)))
+    assert told == [(0, 5), (1, 6), (2, 7), (3, 7)]
+    assert house.records(b"7") != []
+    house.ledger.close()
+    again = House(path)
+    again.sweep(agent, START + 4 * LATER, j8=3)
+    assert whole(again) == 8
+    again.ledger.close()
