@@ -14,9 +14,16 @@ _ENDLESS: Final = 10_000
 """Wider than any line."""
 
 
+class _Console(Console):
+    """A console that tells its caller that nobody reads any more, where rich would end the program as failed."""
+
+    def on_broken_pipe(self) -> None:  # type: ignore[explicit-override]  # typing has no such mark before 3.12
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Return where tables go: names are never taken for markup, and a pipe gets lines as long as they are."""
-    made = Console(highlight=False, markup=False, emoji=False)
+    made = _Console(highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = _ENDLESS
     return made
@@ -38,7 +45,7 @@ def show(place: Console, sheet: Sheet) -> None:
 
 
 def put(place: Console, *lines: RenderableType) -> None:
-    """Print lines; that nobody reads them any more is told to the caller, where rich would end the program."""
+    """Print lines, as long as they are."""
     with place.capture() as printed:
         for line in lines:
             place.print(line, width=_ENDLESS, crop=False, soft_wrap=True)
