@@ -5,13 +5,18 @@ uv_version=0.13.7
 say() { printf '\033[1m[harvest]\033[0m %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-need_uv() {
-  uv=$(command -v uv || true)
-  if [ -n "$uv" ] && [ "$("$uv" --version | cut -d' ' -f2)" = "$uv_version" ]; then return; fi
+# Sets $cache: where downloads and what is built of them are kept.
+need_cache() {
   : "${HOME:=$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6)}" # services and bare containers have none
   export HOME
   [ -n "$HOME${XDG_CACHE_HOME:-}${HARVEST_CACHE:-}" ] || die "HOME is not set. Say HARVEST_CACHE=DIR: where downloads are kept."
-  local cache=${HARVEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/harvest}
+  cache=${HARVEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/harvest}
+}
+
+need_uv() {
+  uv=$(command -v uv || true)
+  if [ -n "$uv" ] && [ "$("$uv" --version | cut -d' ' -f2)" = "$uv_version" ]; then return; fi
+  need_cache
   uv=$cache/uv-$uv_version/bin/uv
   if [ ! -x "$uv" ]; then
     say "getting uv $uv_version"

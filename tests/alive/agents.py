@@ -26,6 +26,7 @@ class AgentProcess:
     spool_bytes: int = 1 << 24
     slurm: str = ""
     """The section of this name; then the server has no Lustre."""
+    options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.root = self.folder / "root"
@@ -36,16 +37,18 @@ class AgentProcess:
             put(self.root, "proc/fs/lustre/version", "lustre: 2.15.8\n")
             put(self.root, f"{OST0}/instance", "7\n")
             self.show(a=1)
-        uplinks = "".join(
-            f'[[uplink]]\naddress = "127.0.0.1:{port}"\nserver_name = "{SERVER_NAME}"\nca = "{self.tls}/ca.crt"\n'
-            f'cert = "{self.tls}/tls.crt"\nkey = "{self.tls}/tls.key"\n'
-            for port in self.ports
-        )
-        (self.folder / "agent.toml").write_text(
-            f'{uplinks}[lustre]\nroot = "{self.root}"\n'
+        self.config = self.folder / "agent.toml"
+        self.config.write_text(
+            f'{"".join(map(self.uplink, self.ports))}[lustre]\nroot = "{self.root}"\n'
             f'[spool]\ndirectory = "{self.folder}/spool"\nmax_bytes = {self.spool_bytes}\n{self.slurm}'
         )
         self.start()
+
+    def uplink(self, port: int) -> str:
+        return (
+            f'[[uplink]]\naddress = "127.0.0.1:{port}"\nserver_name = "{SERVER_NAME}"\nca = "{self.tls}/ca.crt"\n'
+            f'cert = "{self.tls}/tls.crt"\nkey = "{self.tls}/tls.key"\n'
+        )
 
     def issue(self) -> None:
         self.ca.write_agent(self.tls, "oss1", now=datetime.now(UTC).replace(microsecond=0))
@@ -53,7 +56,7 @@ class AgentProcess:
     def start(self) -> None:
         with (self.folder / "agent.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "harvest_agent", "run", "--config", str(self.folder / "agent.toml")],
+                [sys.executable, "-m", "harvest_agent", "run", "--config", str(self.config), *self.options],
                 stderr=log,
                 env=self.environment,
             )

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,30 @@ def test_sighup_looks_at_the_tls_files_now(tmp_path: Path, running: list[AgentPr
     server.stop(0).wait(10)
 
 
+def test_a_configuration_that_is_followed_makes_the_agent_begin_anew_and_a_broken_one_does_not(
+    tmp_path: Path, running: list[AgentProcess]
+) -> None:
+    receivers, tls = [Receiver(), Receiver()], make_tls(tmp_path)
+    (first, port), (second, other) = (serve(receiver, tls) for receiver in receivers)
+    running.append(AgentProcess(tmp_path, CaFolder(tmp_path / "ca"), (port,), options=("--follow",)))
+    agent = running[-1]
+    wait_for(lambda: len(receivers[0].sweeps()) >= 1, "sweeps")
+
+    good = agent.config.read_text()
+    agent.config.write_text(f"{good}[nonsense]\n")
+    wait_for(lambda: any("nonsense" in text for text in health_problems(receivers[0])), "a word upstream")
+    agent.show(a=3)
+    agent.config.write_text(f"{agent.uplink(other)}{good}")
+    wait_for(lambda: len(receivers[1].sweeps()) >= 1, "sweeps for the aggregator that is new")
+    agent.show(a=7)
+    assert agent.stop() == 0
+
+    assert agent.said().count("agent.anew") == 1
+    assert [totals(receiver.batches) for receiver in receivers] == [{b"a": 7}, {b"a": 7}]
+    for server in (first, second):
+        server.stop(0).wait(10)
+
+
 def test_an_aggregator_of_another_ca_is_not_spoken_to(tmp_path: Path, running: list[AgentProcess]) -> None:
     (tmp_path / "other").mkdir()
     make_ca(tmp_path / "other")
@@ -285,8 +310,7 @@ def test_what_cannot_be_used_is_refused_at_the_start(tmp_path: Path, running: li
     make_tls(tmp_path)
     agent = start(running, tmp_path, free_port())
     wait_for(lambda: "agent.start" in agent.said(), "the first one")
-    again = AgentProcess.__new__(AgentProcess)
-    again.folder, again.environment = agent.folder, None
+    again = copy(agent)
     again.start()
     running.append(again)
     assert again.process.wait(LIMIT_SECONDS) == 2

@@ -159,8 +159,9 @@ def test_a_slurmrestd_that_hangs_is_given_up_at_the_limit_or_when_the_agent_ends
         assert len(failed) == 1
 
 
-def commands(slurm: FakeSlurm) -> Commands:
-    return Commands(SlurmSettings(squeue=str(slurm.folder / "squeue"), sacct=str(slurm.folder / "sacct")), Nobody())
+def commands(slurm: FakeSlurm, limit_seconds: float = 20.0) -> Commands:
+    paths = {name: str(slurm.folder / name) for name in ("squeue", "sacct")}
+    return Commands(SlurmSettings(limit_seconds=limit_seconds, **paths), Nobody())  # type: ignore[arg-type]
 
 
 LINE = "7|7|1000|alice|users|physics|batch|RUNNING|1|2|3|1|0:0|0|sleep"
@@ -182,7 +183,22 @@ def test_what_squeue_can_print_is_found_out_once(tmp_path: Path) -> None:
     assert shown(source) == [], "an empty queue says nothing of this"
     slurm.prints_of_old(OLD_LINE)
     assert [shown(source) for _ in range(3)] == [["7 RUNNING alice"]] * 3
-    assert forms(slurm) == ["--json", "--Format", "--format"] * 3 + ["--format"] * 2
+    assert forms(slurm) == ["--json", *("--json", "--Format", "--format") * 2, *("--format",) * 2]
+
+
+def test_a_slurm_that_does_not_answer_is_asked_once_whatever_squeue_can_print(tmp_path: Path) -> None:
+    slurm = FakeSlurm(tmp_path / "slurm")
+    source = commands(slurm, limit_seconds=0.5)
+    slurm.shows(JOB)
+    slurm.prints(LINE)
+    slurm.does("no-controller")
+    with pytest.raises(SlurmError, match="slurm_load_jobs: Unspecified error"):
+        shown(source)
+    slurm.does("hang")
+    for _ in range(2):
+        with pytest.raises(SlurmError, match=r"did not answer in 0\.5 s"):
+            shown(source)
+    assert forms(slurm) == ["--json", "--json", "--Format"], "so many jobs may be too many for one of them"
 
 
 def test_json_is_taken_where_there_is_any(tmp_path: Path) -> None:
@@ -247,21 +263,31 @@ def interpreter(folder: Path, code: str) -> str:
     return str(path)
 
 
-OLD_API = """
+RECORDED = Path(__file__).parents[1] / "data/slurm/pyslurm/22.5.1.json"
+OLD_API = f"""
+import json
+with open({str(RECORDED)!r}) as file:
+    said = json.load(file)
 class job:
     def get(self):
-        return {7: {"job_id": 7, "job_state": "RUNNING", "user_id": 1000, "start_time": 100}}
+        return {{one["job_id"]: one for one in said["controller"]}}
 class slurmdb_jobs:
     def get(self, jobids):
-        return {each: {"jobid": each, "state_str": "FAILED", "user": "bob", "end": 60} for each in jobids}
+        return {{one["jobid"]: one for one in said["accounting"] if one["jobid"] in jobids}}
 """
+"""As the real one answered; its jobs are those of tests/data/slurm/22.05."""
 
 
 def test_pyslurm_is_asked_in_a_child_of_its_own_interpreter(tmp_path: Path) -> None:
     config = SlurmSettings(source="pyslurm", interpreter=interpreter(tmp_path, OLD_API))
     source = Pyslurm(config, Nobody())
-    assert shown(source) == ["7 RUNNING u1000"]
-    assert [(job.id, job.state) for job in source.accounted([5, 6])] == [(5, "FAILED"), (6, "FAILED")]
+    jobs = shown(source)
+    assert len(jobs) == 15
+    assert {"1 RUNNING u5", "4 PENDING u33", "7 SUSPENDED u9", "11 FAILED u34", "13 CANCELLED u9"} <= set(jobs)
+    assert [(job.id, job.state, job.exit_code, job.user) for job in source.accounted([11, 12, 99])] == [
+        (11, "FAILED", "3:0", "backup"),
+        (12, "FAILED", "0:9", "games"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ class _Found:
     """Bytes on the wire of the last."""
     answers: Sequence[float]
     """Seconds that each answer of the API took."""
+    empty_bytes: int
+    """Memory before the first agent came."""
     memory: int
     """What the records need, in bytes."""
     peak_mb: float
@@ -83,7 +85,11 @@ def measure(folder: Path) -> Measured:
             (
                 f"{case.agents} agents, {case.agents * case.targets} targets with {case.jobs} jobs each",
                 *(f"{mean(found.sweeps):.2f}", f"{median(found.sweeps):.2f}", f"{found.size / 1e6:.0f}"),
-                *(f"{1e3 * median(found.answers):.0f} / {1e3 * max(found.answers):.0f}", f"{found.peak_mb:.0f}"),
+                *(
+                    f"{1e3 * median(found.answers):.0f} / {1e3 * max(found.answers):.0f}",
+                    f"{found.empty_bytes / 1e6:.0f}",
+                ),
+                f"{found.peak_mb:.0f}",
                 *(f"{found.memory / case.records:.0f}", f"{found.recovery:.1f} / {found.recovery_cpu:.1f}"),
             )
         )
@@ -96,7 +102,7 @@ def measure(folder: Path) -> Measured:
         ]
     head = (
         *("a site", "a sweep, CPU s: mean", "median", "MB on the wire", "answer, ms: median / slowest"),
-        *("peak RSS, MB", "bytes of memory per record", "recovery, s / CPU s"),
+        *("RSS without agents, MB", "peak RSS, MB", "bytes of memory per record", "recovery, s / CPU s"),
     )
     text = f"## Streams: {CASES[0].records} moved records of {len(OPS)} counters a sweep\n\n" + table(head, rows)
     return Measured(markdown=text, budgets=budgets)
@@ -121,7 +127,7 @@ def _measured(folder: Path, case: Case) -> _Found:
         recovery, recovery_cpu = time.monotonic() - begin, cpu_seconds(aggregator.process.pid)
         wait_for(lambda: aggregator.get("api/v1/jobs")[1]["shown"], "totals", seconds=_SHOWN_SECONDS)
         sweeps.check_totals()
-    return _Found(costs, sweeps.size, answers, memory, peak, recovery, recovery_cpu)
+    return _Found(costs, sweeps.size, answers, empty, memory, peak, recovery, recovery_cpu)
 
 
 @contextlib.contextmanager

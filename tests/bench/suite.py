@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench import accounting, exports, ledger, report, streams, sweeps
+from bench import accounting, exports, ledger, records, report, sizing, streams, sweeps
 from bench.peers import PeerError
 from bench.report import Measured
 from bench.workers import WorkerError
@@ -16,6 +16,7 @@ BENCHES: Mapping[str, Callable[[Path], Measured]] = {
     "exports": exports.measure,
     "accounting": accounting.measure,
     "ledger": ledger.measure,
+    "records": records.measure,
     "streams": streams.measure,
 }
 """Each works in an empty folder of its own, which is removed afterwards."""
@@ -41,6 +42,7 @@ def main() -> int:
     print(text)
     if chosen.write:
         report.write(text)
+        sizing.write()
     return 0 if all(budget.met for result in results for budget in result.budgets) else 1
 
 

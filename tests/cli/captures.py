@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from demo.play import Play, installed, settings
+from demo.play import SLURM_HOST, Play, installed, settings
 from demo.processes import BIN
 from support.terminals import terminal
 
@@ -49,7 +49,7 @@ def main() -> int:
     text = PAGE.read_text()
     with tempfile.TemporaryDirectory(prefix="harvest-captures-") as name:
         folder = Path(name)
-        simulated = settings(event_seconds=3.0)
+        simulated = settings(event_seconds=3.0, slurm=SLURM_HOST)
         play = Play(installed(folder / "demo", simulated), simulated, for_seconds=3600)
         play.start()
         try:

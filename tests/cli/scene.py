@@ -81,13 +81,15 @@ class Scene:
             wait_for(partial(_is_still, one), "nothing to come any more")
 
     def _is_enough(self) -> bool:
-        """Tell whether jobs do something now on both file systems, some are known to both, and nodes are busy."""
+        """Tell whether jobs are busy on both file systems, jobs and nodes are known to both, and nodes are busy."""
         both = [answer["jobs"] for answer in self.told("jobs?limit=0")]
         busy = [[job for job in jobs if any(rates(job).values())] for jobs in both]
         shared = set.intersection(*({job["job"] for job in jobs} for jobs in both))
-        clients = [client for answer in self.told("clients") for client in answer["clients"] if client["live"]]
-        moving = [one for one in clients if any(any(on.values()) for on in one["filesystems"].values())]
-        return all(len(jobs) > 2 for jobs in busy) and bool(shared) and len(moving) > 2
+        nodes = [answer["clients"] for answer in self.told("clients")]
+        known = set.intersection(*({one["nid"] for one in clients} for clients in nodes))
+        live = [one for clients in nodes for one in clients if one["live"]]
+        moving = [one for one in live if any(any(on.values()) for on in one["filesystems"].values())]
+        return all(len(jobs) > 2 for jobs in busy) and bool(shared) and bool(known) and len(moving) > 2
 
     def told(self, path: str) -> list[Json]:
         """Return what each aggregator says."""

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 EVENTS = (
     *("agent killed", "aggregator killed", "clear", "clear of one job", "clock step", "evicted"),
-    *("failover", "failback", "reboot", "remount"),
+    *("failover", "failback", "job requeued", "reboot", "remount"),
     *(f"record came back from zero, first seen {how}" for how in ("lower", "equal", "higher")),
 )
 
@@ -26,7 +26,11 @@ def test_the_demo_ends_with_every_total_equal_to_the_truth() -> None:
     )
 
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
-    assert " 0 totals differ." in ran.stdout
+    assert re.search(r"^\d+ jobs compared with the truth: 0 totals differ\.$", ran.stdout, re.MULTILINE)
+    owners = re.search(r"^(\d+) users and (\d+) accounts likewise: 0 totals differ\.$", ran.stdout, re.MULTILINE)
+    assert owners is not None, ran.stdout[-3000:]
+    assert int(owners[1]) >= 6
+    assert int(owners[2]) == 3
     assert re.search(r"^  export HARVEST_URL=http://127\.0\.0\.1:\d+$", ran.stdout, re.MULTILINE)
     assert "  .venv/bin/harvest top " in ran.stdout
     rows = re.findall(r"^ +([\d,]+)  (.+)$", ran.stdout, re.MULTILINE)

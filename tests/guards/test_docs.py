@@ -32,7 +32,7 @@ def test_every_field_of_the_json_lines_is_documented() -> None:
 
 def test_every_page_is_linked_from_the_index() -> None:
     index = (ROOT / "docs/README.md").read_text()
-    for folder in ("reference", "explanation", "adr"):
+    for folder in ("reference", "how-to", "explanation", "adr"):
         for page in (ROOT / "docs" / folder).glob("*.md"):
             assert f"({folder}/{page.name})" in index
 

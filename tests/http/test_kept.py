@@ -29,9 +29,14 @@ class House:
             site,
             now=lambda: self.now,
             on_close=lambda sweep, now: self.metrics.sweep_closed(sweep, now_seconds=now),
+            on_kept=lambda seconds: self.metrics.kept(seconds=seconds),
         )
         self.metrics = Metrics(
-            lambda: self.keeper.published, version="1", ledger_bytes=lambda: 0, queued_sweeps=lambda: 0
+            lambda: self.keeper.published,
+            version="1",
+            site=lambda: site,
+            ledger_bytes=lambda: 0,
+            queued_sweeps=lambda: 0,
         )
         self.client = TestClient(
             app(
@@ -74,6 +79,7 @@ def test_what_is_delivered_is_answered_and_survives(tmp_path: Path) -> None:
     counted = house.metrics.exposition(accept="")[0].decode().splitlines()
     assert "harvest_sweeps_closed_total 2.0" in counted
     assert "harvest_sweep_close_seconds_sum 2.0" in counted
+    assert "harvest_keep_seconds_count 2.0" in counted
     house.keeper.stop()
 
     again = House(tmp_path / "ledger.db")

@@ -57,6 +57,9 @@ def sweep(number: int) -> Published:
                 sample_rates=samples / 20,
                 sum_rates=sums / 20,
                 last_tick=np.full(len(jobs), TICK),
+                snapshot_seconds=np.full(len(jobs), TICK),
+                first_tick=np.full(len(jobs), TICK),
+                changed_tick=np.full(len(jobs), TICK),
                 _rows={},
             )
             cells = np.arange(samples.size, dtype=np.uint32).reshape(samples.shape)

@@ -14,6 +14,7 @@ import structlog
 
 from harvest_aggregator import locking
 from harvest_aggregator.__main__ import main
+from harvest_aggregator.tables import SCHEMA_VERSION
 from support.processes import running
 from support.uplinks import hello, sweep
 
@@ -84,7 +85,7 @@ def replace(ledger: Path) -> None:
 
 def make_newer(ledger: Path) -> None:
     with closing(sqlite3.connect(ledger)) as opened:
-        opened.execute("PRAGMA user_version = 4")
+        opened.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def make_newer(ledger: Path) -> None:
         (cut_short, ("is damaged", RESTORE)),
         (overwrite_a_page, ("is damaged", RESTORE)),
         (replace, ("is not a ledger of Harvest", RESTORE)),
-        (make_newer, ("has version 4, and this aggregator reads version 3", "run the aggregator that wrote it")),
+        (make_newer, (f"this aggregator reads version {SCHEMA_VERSION}", "run the aggregator that wrote it")),
     ],
 )
 def test_a_ledger_that_is_no_good_is_refused(

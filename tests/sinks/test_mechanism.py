@@ -119,6 +119,20 @@ def test_one_that_hangs_refuses_or_fails_delays_nobody(sinks: Sinks, gate: Gate)
     wait_for(lambda: set(sinks.warnings()) == expected, "the warnings")
 
 
+def test_one_that_fails_before_it_writes_is_its_own_trouble_alone(sinks: Sinks) -> None:
+    class Breaks(Made):
+        @override
+        def needed(self, published: Published) -> Published:
+            raise RuntimeError("a mistake")
+
+    well, broken = Made(), Breaks()
+    sinks.change({"broken": broken, "well": well})
+    sinks.offer(Published(tick_seconds=1))
+    wait_for(lambda: of(sinks, "well").accepted == 1, "the sink that is well")
+    assert (of(sinks, "broken").rejected, of(sinks, "broken").trouble) == (1, "a mistake")
+    assert broken.ticks == []
+
+
 def test_one_that_takes_long_gets_the_newest_and_the_rest_is_counted(sinks: Sinks, gate: Gate) -> None:
     slow, quick = Made(gate, room_sweeps=1), Made()
     sinks.change({"slow": slow, "quick": quick})

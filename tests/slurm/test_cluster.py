@@ -166,7 +166,10 @@ def test_every_socket_is_of_loopback(slurm: SlurmCluster) -> None:
 
 
 def test_a_daemon_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> None:
-    broken = SlurmCluster(tmp_path)  # pytest lets nobody else see its folders
+    closed = tmp_path / "closed"  # to the user that munged becomes
+    closed.mkdir(mode=0o700)
+    (closed / "cluster").mkdir()
+    broken = SlurmCluster(closed / "cluster")
     with pytest.raises(AssertionError, match=r"munged ended with 1(?s:.)*execute permissions for all required"):
         broken.start()
     assert broken.daemons == {}

@@ -1,11 +1,9 @@
-"""The agent's three ways to ask a real Slurm: all say the same of jobs of every kind, and none asks too often."""
+"""The agent's three ways to ask a real Slurm: all say the same of jobs of every kind."""
 
 import grp
 import pwd
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, replace
-from pathlib import Path
 
 import pytest
 
@@ -17,10 +15,8 @@ from harvest_core.slurm.jobs import SlurmJob
 from support.pyslurm_cluster import PyslurmCluster
 from support.slurm import SlurmCluster
 from support.slurm_scenes import Jobs, every_kind
-from support.slurm_site import SlurmSite
 
 pytestmark = pytest.mark.timeout(400)
-PERIOD = 2
 
 
 class _Names:
@@ -73,21 +69,3 @@ def test_pyslurm_says_what_squeue_of_its_slurm_says(pyslurm: PyslurmCluster) -> 
     assert asked("pyslurm", jobs, interpreter=str(pyslurm.interpreter)) == by_json
     assert len(by_json) >= len(astuple(jobs)) + 3
     pyslurm.cancel_all()
-
-
-def test_slurmctld_is_asked_at_most_once_per_period(slurm: SlurmCluster, tmp_path: Path) -> None:
-    job = slurm.submit("exec sleep 600")
-    slurm.wait_for(job, "RUNNING")
-    site = SlurmSite(tmp_path, slurm, period_seconds=PERIOD)
-    site.start()
-    try:
-        site.work(job, 1)
-        site.wait(lambda: site.is_in(job, "RUNNING"), "a job that is known")
-        before, began = slurm.questions()["REQUEST_JOB_INFO"], time.monotonic()
-        answered = site.answered()
-        site.wait(lambda: site.answered() >= answered + 5 * PERIOD, "some periods to pass")
-        asked_for = slurm.questions()["REQUEST_JOB_INFO"] - before
-        assert 3 <= asked_for <= (time.monotonic() - began) / PERIOD + 1
-    finally:
-        site.stop()
-        slurm.cancel_all()

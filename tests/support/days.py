@@ -1,5 +1,6 @@
 """Days of many jobs through accounts and ledger, in no time: what stays in memory, and whether every job is right."""
 
+import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,12 @@ HOUR = 3600
 _MOVES_EVERY = 5
 """Sweeps; each job in another one."""
 _EVICTED_AFTER = 640
+_USERS = 200
+_ACCOUNTS = 30
+_CACHE_BYTES = 18 << 20
+"""SQLite keeps pages that it has read, 16 MiB at most, and has them only after most of a day."""
+_LEAVING = JOBS_A_DAY // 48
+"""Jobs that are asked for once more when their last rows leave, and forgotten when others are over."""
 _CLUSTER = "clusters: [{name: vu, filesystems: [home], slurm: {server: slurm1}}]"
 
 
@@ -42,11 +49,21 @@ class Kept:
     followed: int = 0
     told: int = 0
     """By Slurm."""
+    remembered: int = 0
+    """Ids whose jobs were told once."""
+    resident_bytes: int = 0
+    """Of the whole process, these tests included."""
 
     def at_least(self, other: "Kept") -> None:
         """Keep the larger of each."""
         for name in self.__dataclass_fields__:
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
+
+    def grown_since(self, other: "Kept") -> dict[str, tuple[int, int]]:
+        """Return what is more than it was: by a tenth, which is what chance makes."""
+        now_and_then = {name: (getattr(self, name), getattr(other, name)) for name in self.__dataclass_fields__}
+        room = {"resident_bytes": _CACHE_BYTES, "remembered": _LEAVING}
+        return {name: two for name, two in now_and_then.items() if two[0] > 1.1 * two[1] + room.get(name, 0)}
 
 
 @dataclass(slots=True)
@@ -76,6 +93,7 @@ class Day:
         site, catalogues = load(SITE + _CLUSTER), Catalogues()
         accounts, following = Accounts(ledger, site), Following(site, ledger)
         accounts.load(START)
+        accounts.watch.begin(following.identities)
         agent = Writer(targets=TARGETS, version=self.version)
         most = Kept()
         for sweep in range(1, count * HOUR // INTERVAL + 1):
@@ -120,7 +138,17 @@ class Day:
         """Return what Slurm says of jobs that began or ended since the last sweep."""
         tick = sweep * INTERVAL
         told = [
-            SlurmJob(id=int(name), user="jane", state="RUNNING" if job.end > tick else "COMPLETED")
+            SlurmJob(
+                id=int(name),
+                name=f"step {int(name) % 1000}",
+                user=f"user{int(name) % _USERS}",
+                group="users",
+                account=f"account{int(name) % _ACCOUNTS}",
+                partition="batch",
+                state="RUNNING" if job.end > tick else "COMPLETED",
+                submit_seconds=START + job.begun - INTERVAL,
+                nodes=1 + int(name) % 16,
+            )
             for name, job in self._jobs.items()
             if job.begun == tick or tick - INTERVAL < job.end <= tick
         ]
@@ -138,8 +166,18 @@ class Day:
             del self._jobs[name.job]
             [record] = records
             done = record["filesystems"]["home"]["ost"]["ops"]["write_bytes"]["samples"]
-            if done != over[name].written * len(TARGETS) or record["late"] or record["ambiguous_resets"]:
-                self.wrong.append(f"{name} wrote {over[name].written * len(TARGETS)}: {record}")
+            mine, number = over[name], int(name.job)
+            facts = {
+                "user": f"user{number % _USERS}",
+                "account": f"account{number % _ACCOUNTS}",
+                "slurm_state": "COMPLETED",
+                "start": START + mine.begun,
+                "end_seconds": START + mine.end,
+                "late": False,
+                "ambiguous_resets": 0,
+            }
+            if done != mine.written * len(TARGETS) or any(record[fact] != true for fact, true in facts.items()):
+                self.wrong.append(f"{name} wrote {mine.written * len(TARGETS)}, {facts}: {record}")
 
 
 def _kept(accounts: Accounts, following: Following, numbered: int) -> Kept:
@@ -158,4 +196,6 @@ def _kept(accounts: Accounts, following: Following, numbered: int) -> Kept:
         snapshot_bytes=sum(len(dump(stay)) for stay in stays),
         followed=len(following._met),  # noqa: SLF001
         told=len(following.facts()["vu"].jobs),
+        remembered=len(following.identities._told),  # noqa: SLF001
+        resident_bytes=int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE,
     )

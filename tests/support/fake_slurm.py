@@ -17,6 +17,7 @@ flood)
   *--json*) echo $$ >> hung; exec tr '\\0' x < /dev/zero ;;
   *) if [ -e /proc/$(tail -1 hung) ]; then touch two-at-once; fi; cat squeue.txt ;;
   esac ;;
+no-controller) echo '{{"jobs": [], "errors": [{{"source": "slurm_load_jobs", "error": "Unspecified error"}}]}}' ;;
 cut) head -c 100 squeue.json ;;
 *)
   case "{name} $*" in
@@ -46,8 +47,13 @@ class FakeSlurm:
         (self.folder / "squeue.old").write_text("")
 
     def does(self, mode: str) -> None:
-        """Be well, hang, fail, print garbage or half an answer."""
+        """Be well, hang, fail, print garbage or half an answer, or be missing."""
         self._replace("mode", mode)
+        here, away = self.folder / "squeue", self.folder / "squeue.away"
+        if mode == "missing":
+            here.rename(away)
+        elif away.exists():
+            away.rename(here)
 
     def shows(self, *jobs: dict[str, Any]) -> None:
         """Print these as `squeue --json` does."""

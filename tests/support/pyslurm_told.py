@@ -22,11 +22,13 @@ def fields(job: object) -> dict[str, object]:
 
 
 def main() -> None:
-    said = {
-        "version": pyslurm.__version__,
-        "controller": [fields(job) for job in pyslurm.Jobs.load().values()],
-        "accounting": [fields(job) for job in pyslurm.db.Jobs.load().values()],
-    }
+    if hasattr(pyslurm, "Jobs"):
+        controller = [fields(job) for job in pyslurm.Jobs.load().values()]
+        accounting = [fields(job) for job in pyslurm.db.Jobs.load().values()]
+    else:  # the API before 23.02: dicts
+        controller = list(pyslurm.job().get().values())
+        accounting = list(pyslurm.slurmdb_jobs().get().values())
+    said = {"version": pyslurm.__version__, "controller": controller, "accounting": accounting}
     json.dump(said, sys.stdout, default=str)
 
 

@@ -55,12 +55,21 @@ class SlurmCluster(SlurmDaemons):
         self.run("scontrol", "release", str(job))
 
     def requeue(self, job: int | str) -> None:
-        """Let a job begin again from its start, under its number: soon, not after Slurm's two minutes.
+        """Let a job begin again from its start, under its number: soon, not after Slurm's two minutes."""
+        self.run("scontrol", "requeue", str(job))
+        wait_for(lambda: self.state(job) == "PENDING", f"job {job} to wait again")
+        self.start_soon(job)
+
+    def requeue_held(self, job: int | str) -> None:
+        """Let a job wait for its next run until it is released, and may ``start_soon``."""
+        self.run("scontrol", "requeuehold", str(job))
+        wait_for(lambda: self.state(job) == "PENDING", f"job {job} to wait again")
+
+    def start_soon(self, job: int | str) -> None:
+        """Let a job that waits begin.
 
         Not at once: nodes refuse a job's credential of the second in which they heard that its last run is over.
         """
-        self.run("scontrol", "requeue", str(job))
-        wait_for(lambda: self.state(job) == "PENDING", f"job {job} to wait again")
         self.run("scontrol", "update", f"JobId={job}", "StartTime=now+2")
 
     def state(self, job: int | str) -> str | None:

@@ -1,7 +1,10 @@
 """Writes tests/data/slurm anew: what a real Slurm says of jobs of every kind (see the README there)."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 from support.pyslurm_cluster import pyslurm_cluster
 from support.slurm import SlurmCluster, slurm_cluster
@@ -40,10 +43,25 @@ def record(slurm: SlurmCluster, folder: Path) -> None:
         save("slurmrestd-accounting.json", json.dumps(slurm.rest("/slurmdb/v0.0.38/jobs")))
 
 
+def record_pyslurm(slurm: SlurmCluster, said: dict[str, Any]) -> None:
+    """Save what a pyslurm said."""
+    told = json.dumps(said, indent=1, ensure_ascii=False)
+    (DATA / "pyslurm" / f"{said['version']}.json").write_text(told.replace(str(slurm.inside), "/cluster") + "\n")
+
+
+def told_by(interpreter: str, slurm: SlurmCluster) -> dict[str, Any]:
+    """Return what the pyslurm of another Python says."""
+    command = [interpreter, str(Path(__file__).with_name("pyslurm_told.py"))]
+    said: dict[str, Any] = json.loads(subprocess.run(command, env=slurm.env, check=True, capture_output=True).stdout)
+    return said
+
+
 if __name__ == "__main__":
+    (old,) = sys.argv[1:] or ("",)  # a Python that can import pyslurm 22.5.1, the last without objects
     with slurm_cluster() as cluster:
         record(cluster, DATA / "22.05")
+        if old:
+            record_pyslurm(cluster, told_by(old, cluster))
     with pyslurm_cluster() as newer:
         record(newer, DATA / "26.05")
-        told = json.dumps(newer.told(), indent=1, ensure_ascii=False)
-        (DATA / "pyslurm" / "25.11.2.json").write_text(told.replace(str(newer.inside), "/cluster") + "\n")
+        record_pyslurm(newer, newer.told())

@@ -1,5 +1,6 @@
-"""A real Slurm beside simulated Lustre servers: Harvest on all of them, and jobs whose I/O somebody decides."""
+"""A Slurm beside simulated Lustre servers: Harvest on all of them, and jobs whose I/O somebody decides."""
 
+import json
 import re
 import time
 import urllib.request
@@ -16,7 +17,6 @@ from demo.installation import Installation
 from demo.processes import Program
 from harvest_sim.disk import DiskFace
 from harvest_sim.site import Site
-from support.slurm import SlurmCluster
 
 TARGETS = {"home-OST0000": "oss1", "home-OST0001": "oss2", "home-MDT0000": "mds1"}
 VERSIONS = {"oss1": "2.16.1", "oss2": "2.17.0", "mds1": "2.15.8"}
@@ -27,10 +27,9 @@ _LIMIT_SECONDS = 120.0
 
 
 class SlurmSite:
-    """The whole of it; time passes while somebody waits for something."""
+    """All of it but Slurm, of which its agent is told; time passes while somebody waits for something."""
 
-    def __init__(self, folder: Path, slurm: SlurmCluster, **settings: object) -> None:
-        self.slurm = slurm
+    def __init__(self, folder: Path, **settings: object) -> None:
         self.lustre = Site(Random(1), epoch_seconds=int(time.time()))
         for server, version in VERSIONS.items():
             self.lustre.add_server(server, version)
@@ -48,8 +47,9 @@ class SlurmSite:
         self._began = time.monotonic()
 
     def _configure(self, settings: dict[str, object]) -> None:
-        chosen = {"slurm_conf": f"{self.slurm.folder}/slurm.conf", "period_seconds": 1, **settings}
-        written = "".join(f"{name} = {value!r}\n".replace("'", '"') for name, value in chosen.items())
+        written = "".join(
+            f"{name} = {json.dumps(value)}\n" for name, value in ({"period_seconds": 1} | settings).items()
+        )
         file = self.harvest.folder / "agents" / SLURM_HOST / "agent.toml"
         file.write_text(self.harvest.agent_config(SLURM_HOST) + "[slurm]\n" + written)
 
@@ -93,12 +93,27 @@ class SlurmSite:
         found: int | None = self.get("jobs")["tick_seconds"]
         return found
 
-    def answered(self) -> int:
-        """Return when Slurm last answered, as the aggregator's metrics say."""
+    def metric(self, name: str) -> int:
+        """Return what the aggregator's metrics say of the cluster."""
         with urllib.request.urlopen(f"{self.harvest.url}/metrics", timeout=10) as said:  # noqa: S310 - our own loopback
             metrics = said.read().decode()
-        (found,) = re.findall(r'^harvest_slurm_answered_seconds\{cluster="vu"\} (\S+)$', metrics, re.MULTILINE)
+        (found,) = re.findall(rf'^{name}{{cluster="{CLUSTER}"}} (\S+)$', metrics, re.MULTILINE)
         return int(float(found))
+
+    def trouble(self) -> str:
+        """Return what the aggregator warns of."""
+        warnings = [
+            one for one in self.harvest.get("/readyz")["warnings"] if one.startswith(f"Slurm of cluster {CLUSTER}")
+        ]
+        return "; ".join(warnings)
+
+    def is_named(self, problem: str) -> bool:
+        """Tell whether warnings and metrics say that Slurm is in some trouble."""
+        return problem in self.trouble() and not self.metric("harvest_slurm_up")
+
+    def is_well(self) -> bool:
+        """Tell whether warnings and metrics say that Slurm answers."""
+        return not self.trouble() and bool(self.metric("harvest_slurm_up"))
 
     def jobs(self, path: str = "jobs?limit=0") -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.get(path)["jobs"]
@@ -121,16 +136,18 @@ class SlurmSite:
 
     def settle(self) -> None:
         """Wait until all that was done is shown and accounted for."""
+        self.step()  # now it is in the servers' files, before any sweep that is waited for
         for _ in range(2):  # only a reader that begins another sweep is known to have kept the one before
             self.wait(partial(self._has_swept, int(time.time())), "a sweep of all servers")
         self.face.poll()
 
     def _has_swept(self, after: int) -> bool:
         servers = self.get("servers")
-        ticks = [servers["tick_seconds"], *(server["last_tick_seconds"] for server in servers["servers"])]
+        of_agents = [one["last_tick_seconds"] for one in servers["servers"] if one["name"] in self.harvest.agents]
+        ticks = [servers["tick_seconds"], *of_agents]
         return all(tick is not None and tick > after for tick in ticks)
 
-    def is_in(self, number: int, slurm_state: str, state: str | None = None) -> bool:
-        """Tell whether Harvest says that a job is in some state."""
+    def is_in(self, number: int, slurm_state: str, *states: str) -> bool:
+        """Tell whether Harvest says that a job is in some state of Slurm's, and in one of some of its own."""
         job = self.job(number)
-        return job is not None and job["slurm_state"] == slurm_state and state in {None, job["state"]}
+        return job is not None and job["slurm_state"] == slurm_state and (not states or job["state"] in states)

@@ -1,12 +1,15 @@
 """A real terminal: tmux on a socket of its own, with one program in it."""
 
 import contextlib
+import itertools
 import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from support.processes import LIMIT_SECONDS, wait_for
+
+_NUMBERS = itertools.count()
 
 
 class Terminal:
@@ -63,7 +66,7 @@ def terminal(
     folder: Path, command: str, *, width: int = 100, height: int = 24, **environment: str
 ) -> Iterator[Terminal]:
     """Open a terminal that runs a command of the shell; it is gone afterwards, with whatever runs in it."""
-    made = Terminal(folder / "tmux")
+    made = Terminal(folder / f"tmux{next(_NUMBERS)}")  # a server that is told to end may still be on the last one
     made.tmux("new-session", "-d", "-x", str(width), "-y", str(height), command, **environment)
     try:
         yield made

@@ -149,9 +149,9 @@ async def aggregator(
     made.write_server(folder / "tls", "main", now=datetime.now(UTC))
     tls = read_tls(folder / "tls")
     keeper = MemoryKeeper()
-    metrics = Metrics(Published, version="0", ledger_bytes=lambda: 0, queued_sweeps=lambda: 0)
+    metrics = Metrics(Published, version="0", site=lambda: load(site), ledger_bytes=lambda: 0, queued_sweeps=lambda: 0)
     streams = Streams(keeper, load(site), admission(load(site), tls, "main"), metrics=metrics, now=now)
-    port = Port(streams.handler, "127.0.0.1:0", tls)
+    port = Port((streams.handler,), "127.0.0.1:0", tls)
     await port.open()
     try:
         yield Aggregator(made, tls, keeper, streams, port, load(site))

@@ -10,9 +10,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live as LiveTable
 
-from demo.comparison import Difference, differences
+from demo.comparison import Difference, accepted_totals, differences, told_totals
 from demo.display import hints, printable, rows_of, table
-from demo.play import Play, installed, settings
+from demo.owners import told_sums, true_sums, unequal
+from demo.play import SLURM_HOST, Play, installed, settings
 from demo.processes import ProcessError
 
 _ALWAYS = 10 * 365 * 24 * 3600.0
@@ -28,7 +29,7 @@ _LONGER_MOST = 4
 _RETURNS = tuple(f"record came back from zero, first seen {how}" for how in ("lower", "equal", "higher"))
 _EVENTS = (
     *("agent killed", "aggregator killed", "clear", "clear of one job", "clock step", "evicted"),
-    *("failover", "failback", "reboot", "remount", *_RETURNS),
+    *("failover", "failback", "job requeued", "reboot", "remount", *_RETURNS),
 )
 
 
@@ -40,7 +41,7 @@ def main() -> int:
     console.print(f"A simulated Lustre site in {folder / 'lustre'}; starting Harvest on it …")
     seconds = options.seconds or _ALWAYS
     try:
-        simulated = settings(seed=options.seed)
+        simulated = settings(seed=options.seed, slurm=SLURM_HOST)
         play = Play(installed(folder, simulated), simulated, for_seconds=_LONGER_MOST * seconds)
         try:
             play.start()
@@ -48,17 +49,18 @@ def main() -> int:
             _show(play, console, seconds)
             console.print("Waiting until Harvest has everything …")
             play.settle()
-            return _compare(play, console)
+            code = _compare(play, console)
         finally:
             play.installation.stop()
             play.live.face.close()
     except ProcessError as error:
         console.print(f"[red]{printable(str(error))}[/]")
+        code = 2
+    if code:
         console.print(f"The logs are in {folder}.")
-        return 2
-    finally:
-        if sys.exc_info()[0] is None or options.seconds:
-            shutil.rmtree(folder, ignore_errors=True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return code
 
 
 def _options() -> argparse.Namespace:
@@ -135,9 +137,16 @@ def _compare(play: Play, console: Console) -> int:
         console.print(_told(difference))
     unseen = len(play.live.site.truth.unshown())
     console.print(f"\n{len(jobs)} jobs compared with the truth: {len(found)} totals differ.")
+    true = true_sums(accepted_totals(play.live.site.truth, told_totals(jobs)), play.live.queue.owner_of)
+    people = {by: sorted({whose.name for whose in true if whose.by == by}) for by in ("user", "account")}
+    wrong = unequal(true, told_sums(play.installation.get, people["user"]))
+    for whose, done, told in wrong:
+        console.print(f"  [red]{whose.by} {whose.name} {whose.measure}: truth {done}, Harvest {told}[/]")
+    counts = f"{len(people['user'])} users and {len(people['account'])} accounts"
+    console.print(f"{counts} likewise: {len(wrong)} totals differ.")
     if unseen:
         console.print(f"{unseen} records ended before any agent had seen them to the end.")
-    return 1 if found else 0
+    return 1 if found or wrong else 0
 
 
 def _happened(play: Play) -> dict[str, int]:
@@ -146,7 +155,7 @@ def _happened(play: Play) -> dict[str, int]:
         if before.shown and after.shown:
             old, new = (sum(samples for _, samples, _ in shown.values) for shown in (before.shown[-1], after.shown[0]))
             returns[_RETURNS[(new >= old) + (new > old)]] += 1
-    return {**play.live.site.truth.events, **play.events, **returns}
+    return {**play.live.site.truth.events, **play.events, **returns, "job requeued": len(play.live.queue.requeued)}
 
 
 def _told(difference: Difference) -> str:

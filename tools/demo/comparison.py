@@ -10,6 +10,7 @@ OpKey = tuple[str, str, str, str]
 
 _OLD_DATA = {("read", "bytes"): "read_bytes", ("write", "bytes"): "write_bytes"}
 """Up to 2.5 bytes are counted under these names."""
+_NOTHING = (0, 0)
 
 
 class Difference(NamedTuple):
@@ -67,25 +68,35 @@ def _plus(total: tuple[int, int], amount: Amount) -> tuple[int, int]:
 
 
 def told_totals(jobs: Iterable[Mapping[str, Any]]) -> dict[OpKey, tuple[int, int]]:
-    """Return what the API says, likewise."""
+    """Return what the API says, likewise; of all runs of a job."""
+    totals: dict[OpKey, tuple[int, int]] = {}
+    for job in jobs:
+        for filesystem, work in job["filesystems"].items():
+            for kind in ("ost", "mdt"):
+                for op, numbers in work[kind]["ops"].items():
+                    where = (filesystem, kind, job["job"], op)
+                    before = totals.get(where, _NOTHING)
+                    totals[where] = (before[0] + numbers["samples"], before[1] + numbers["sum"])
+    return totals
+
+
+def accepted_totals(truth: Truth, told: Mapping[OpKey, tuple[int, int]]) -> dict[OpKey, tuple[int, int]]:
+    """Return the truth; where it may be several, what is next to what Harvest says."""
+    true, allowed = true_totals(truth), also_true(truth)
     return {
-        (filesystem, kind, job["job"], op): (numbers["samples"], numbers["sum"])
-        for job in jobs
-        for filesystem, work in job["filesystems"].items()
-        for kind in ("ost", "mdt")
-        for op, numbers in work[kind]["ops"].items()
+        where: _nearest(told.get(where, _NOTHING), {true.get(where, _NOTHING), *allowed.get(where, ())})
+        for where in sorted(true.keys() | told.keys())
     }
 
 
 def differences(truth: Truth, jobs: Iterable[Mapping[str, Any]]) -> list[Difference]:
     """Return every operation of every job whose totals are not equal, to the byte."""
     jobs = list(jobs)
-    true, told, allowed = true_totals(truth), told_totals(jobs), also_true(truth)
-    nothing = (0, 0)
+    told = told_totals(jobs)
     found = [
-        Difference(where, _nearest(told.get(where, nothing), possible), told.get(where, nothing), is_flagged=False)
-        for where in sorted(true.keys() | told.keys())
-        if told.get(where, nothing) not in (possible := {true.get(where, nothing), *allowed.get(where, ())})
+        Difference(where, true, told.get(where, _NOTHING), is_flagged=False)
+        for where, true in accepted_totals(truth, told).items()
+        if told.get(where, _NOTHING) != true
     ]
     return list(_flagged(found, jobs))
 
@@ -99,7 +110,10 @@ def _flagged(found: Iterable[Difference], jobs: Iterable[Mapping[str, Any]]) -> 
 
     How much of a sum of times is in doubt nobody says, but whatever is counted twice or not at all has samples.
     """
-    doubts = {job["job"]: (job["ambiguous_samples"], job["ambiguous_bytes"]) for job in jobs}
+    doubts: dict[str, tuple[int, int]] = {}
+    for told in jobs:
+        before = doubts.get(told["job"], _NOTHING)
+        doubts[told["job"]] = (before[0] + told["ambiguous_samples"], before[1] + told["ambiguous_bytes"])
     by_job: dict[str, list[Difference]] = {}
     for difference in found:
         by_job.setdefault(difference.where[2], []).append(difference)

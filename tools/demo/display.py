@@ -82,7 +82,9 @@ In another terminal:
   .venv/bin/harvest top --server mds1         # who is on mds1
   .venv/bin/harvest jobs --sort write_bytes   # the jobs that have written most
   .venv/bin/harvest job 1000000               # what did that one do?
+  .venv/bin/harvest user emma                 # … and all of hers? She is in two accounts
   .venv/bin/harvest doctor                    # is anything wrong?
+  curl {url}/metrics/prom     # what Prometheus is shown of all this
 """
 
 

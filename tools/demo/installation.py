@@ -16,6 +16,8 @@ from harvest_pki.folders import CaFolder
 from harvest_pki.keys import new_key, new_serial
 
 SITE = "demo"
+CLUSTER = "vu"
+SINK = "prom"
 _READY_SECONDS = 120
 Filesystems = Mapping[str, tuple[str, Iterable[str]]]
 """Their names, each with its fsname and its servers."""
@@ -31,9 +33,14 @@ class Installation:
         filesystems: Filesystems,
         interval_seconds: int = 1,
         spool_bytes: int = 64 << 20,
+        slurm_host: str = "",
+        prometheus: Mapping[str, object] | None = None,
     ) -> None:
+        """``prometheus`` is how such a sink is set, if there is one."""
         self.folder = folder
         self.servers = list(dict.fromkeys(server for _, servers in filesystems.values() for server in servers))
+        self.slurm_host = slurm_host
+        """Where the Slurm of the only cluster is; empty: there is none."""
         self.trees = folder / "lustre"
         self.data = folder / "aggregator"
         self.grpc_port, self.http_port = free_port(), free_port()
@@ -41,10 +48,14 @@ class Installation:
         self._spool_bytes = spool_bytes
         self.site_file = folder / "site.yaml"
         folder.mkdir(parents=True, exist_ok=True)
-        self.write_site(filesystems, interval_seconds)
+        clusters = [{"name": CLUSTER, "filesystems": list(filesystems), "slurm": {"server": slurm_host}}]
+        more = {"clusters": clusters} if slurm_host else {}
+        more |= {} if prometheus is None else {"sinks": [{"name": SINK, "prometheus": prometheus}]}
+        self.write_site(filesystems, interval_seconds, **more)
         self._issue()
         self.aggregator = self.program("aggregator", ["harvest-aggregator", "run", *self.run_options()])
-        self.agents = {name: self._agent(name) for name in self.servers}
+        beside = {slurm_host: self._agent_beside_slurm(slurm_host)} if slurm_host else {}
+        self.agents = {**beside, **{name: self._agent(name) for name in self.servers}}
 
     def _issue(self) -> None:
         """Make certificates where ``harvest-aggregator ca`` puts them; a process for each would take seconds."""
@@ -52,7 +63,7 @@ class Installation:
         ca = CaFolder(self.data / "ca")
         ca.create(Authority.create(SITE, key=new_key(), serial=new_serial(), now=now))
         ca.write_server(self.data / "tls", "main", now=now)
-        for server in self.servers:
+        for server in filter(None, (*self.servers, self.slurm_host)):
             ca.write_agent(self.data / "agents" / server, server, now=now)
 
     def write_site(self, filesystems: Filesystems, interval_seconds: int, **more: object) -> None:
@@ -96,10 +107,20 @@ class Installation:
         return self.folder / "agents" / server / "spool"
 
     def _agent(self, name: str) -> Program:
+        return self.program(name, ["harvest-agent", "run", "--config", str(self._configured(name))])
+
+    def _agent_beside_slurm(self, name: str) -> Program:
+        here = self.trees / name
+        commands = "".join(f'{one} = "{here / "bin" / one}"\n' for one in ("squeue", "sacct"))
+        config = self._configured(name, f"[slurm]\nperiod_seconds = 1\n{commands}")
+        agent = [str(Path(__file__).with_name("other_users.py")), str(here / "etc"), "run", "--config", str(config)]
+        return self.program(name, ["python", *agent])
+
+    def _configured(self, name: str, more: str = "") -> Path:
         folder = self.folder / "agents" / name
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "agent.toml").write_text(self.agent_config(name))
-        return self.program(name, ["harvest-agent", "run", "--config", str(folder / "agent.toml")])
+        (folder / "agent.toml").write_text(self.agent_config(name) + more)
+        return folder / "agent.toml"
 
     def agent_config(self, name: str, *, port: int | None = None) -> str:
         """Return the configuration of the agent on one server."""
@@ -151,10 +172,9 @@ key = "{tls / "tls.key"}"
     def jobs(self) -> list[dict[str, Any]]:
         """Return every job; none while the aggregator is away."""
         try:
-            found: list[dict[str, Any]] = self.get("/api/v1/jobs?limit=0")["jobs"]
+            return every_job(self.get)
         except (urllib.error.URLError, OSError):
             return []
-        return found
 
     def wait_for(
         self,
@@ -172,3 +192,10 @@ key = "{tls / "tls.key"}"
                 logs = "\n\n".join(f"--- {p.name}\n{p.tail()}" for p in (self.aggregator, *self.agents.values()))
                 raise ProcessError(f"waited {seconds:.0f} s for {name}\n{logs}")
             time.sleep(0.05)
+
+
+def every_job(get: Callable[[str], Any]) -> list[dict[str, Any]]:
+    """Return what an aggregator knows of every job, also of every run and day that is over."""
+    final, found = (get(f"/api/v1/jobs?limit=0{of}")["jobs"] for of in ("&state=final", ""))
+    shown = {(job["cluster"], job["job"], job["start"]) for job in found}
+    return [*found, *(job for job in final if (job["cluster"], job["job"], job["start"]) not in shown)]

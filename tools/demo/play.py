@@ -3,11 +3,11 @@
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from demo.installation import Installation
-from demo.processes import Program
+from demo.processes import ProcessError, Program
 from harvest_sim.clock import NSECS
 from harvest_sim.live import Live, World
 from harvest_sim.settings import Settings
@@ -19,10 +19,14 @@ MDS = {"mds1": "2.15.4", "mds2": "2.15.8"}
 CLEANUP_SECONDS = 4
 _AWAY_SECONDS = 1.0
 AGGREGATOR = "aggregator"
+SLURM_HOST = "slurm1"
+PROMETHEUS = {"perJob": "top", "perClient": "top"}
 
 
-def settings(*, event_seconds: float = 1.0, seed: int = 1, fsnames: tuple[str, ...] = ("scratch",)) -> Settings:
-    """Return the demo's Lustre site."""
+def settings(
+    *, event_seconds: float = 1.0, seed: int = 1, fsnames: tuple[str, ...] = ("scratch",), slurm: str = ""
+) -> Settings:
+    """Return the demo's Lustre site; its Slurm is on a host of its own, if there is one."""
     return Settings(
         oss=OSS,
         mds=MDS,
@@ -32,14 +36,18 @@ def settings(*, event_seconds: float = 1.0, seed: int = 1, fsnames: tuple[str, .
         cleanup_seconds=CLEANUP_SECONDS,
         event_seconds=event_seconds,
         linger_seconds=180,
+        slurm=slurm,
         seed=seed,
     )
 
 
-def installed(folder: Path, simulated: Settings) -> Installation:
+def installed(
+    folder: Path, simulated: Settings, *, prometheus: Mapping[str, object] | None = PROMETHEUS
+) -> Installation:
     """Return Harvest for a simulated site, not started yet."""
     servers = [*simulated.oss, *simulated.mds]
-    return Installation(folder, filesystems={name: (name, servers) for name in simulated.fsnames})
+    filesystems = {name: (name, servers) for name in simulated.fsnames}
+    return Installation(folder, filesystems=filesystems, slurm_host=simulated.slurm, prometheus=prometheus)
 
 
 class Play:
@@ -119,7 +127,16 @@ class Play:
         """
         for ahead_seconds in (2, 1):
             self._wait_for_sweep(int(time.time()) + ahead_seconds, seconds, meanwhile=self.step)
+        if self.installation.slurm_host:
+            try:
+                self.installation.wait_for(lambda: not self._unknown(), "all users to be known", seconds, self.step)
+            except ProcessError as error:
+                raise ProcessError(f"nobody said whose these are: {', '.join(self._unknown())}\n{error}") from error
         self.live.face.poll()
+
+    def _unknown(self) -> list[str]:
+        """Return jobs and programs that are somebody's whom Harvest cannot name yet."""
+        return [job["job"] for job in self.installation.jobs() if not job["user"] or job["user"].isdecimal()]
 
     def _wait_for_sweep(self, tick: int, seconds: float = 180, meanwhile: Callable[[], None] = lambda: None) -> None:
         def has_all() -> bool:

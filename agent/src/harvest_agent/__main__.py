@@ -21,6 +21,8 @@ from harvest_agent.tree import Tree
 if TYPE_CHECKING:
     from harvest_agent.config import SlurmSettings
 
+_FOLDER = "/run/harvest/tls"
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _EPILOG = """\
 examples:
   harvest-agent run --config /etc/harvest/agent.toml
@@ -30,6 +32,8 @@ examples:
   harvest-agent sample --json | head           every counter, one JSON object per line
   lctl get_param '*.*.job_stats' > file; harvest-agent sample --lctl file
   harvest-agent dump --output report.tar.gz    a bundle for a bug report, job ids masked
+  harvest-agent enrol --site harvest/example --node oss1
+                                               in a Pod: get this node's certificate, and keep it fresh
 """
 
 _RUN_EPILOG = """\
@@ -64,7 +68,19 @@ On a host of Slurm, for all its jobs' users, accounts and times (docs/reference/
 
 Sweeps are made at wall-clock multiples of the interval that the aggregator asks for (20 s until then). SIGTERM ends it
 after one more sweep; SIGHUP looks at the TLS files now, which happens after every sweep in any case. Everything else
-that is changed needs a restart, which loses nothing. Log lines are on standard error.
+that is changed needs a restart, which loses nothing; with --follow the agent begins anew by itself when FILE is
+changed. Log lines are on standard error.
+"""
+
+_ENROL_EPILOG = """\
+It runs beside `harvest-agent run` in the Pods of the chart's DaemonSet (values: agents). The key is made here and never
+leaves the folder. Kubernetes is asked for a certificate with a CertificateSigningRequest; the site's operator approves
+it if the Pod runs on that very node, and signs it if the site lists the node as a server. What is refused is told in
+the log with the operator's reason, and asked for again later, at most ten minutes apart.
+
+In the folder then are tls.key, tls.crt, ca.crt and, last of all, agent.toml for `harvest-agent run --follow`. The
+certificate is renewed after two thirds of its lifetime, and when the site has a new CA; ca.crt and agent.toml are
+brought up to date within a minute. SIGTERM ends it. Log lines are on standard error.
 """
 
 
@@ -127,6 +143,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run.add_argument("--config", required=True, metavar="FILE", help="the agent's configuration")
+    run.add_argument(
+        "--follow", action="store_true", help="begin anew when FILE is changed (default: a restart is needed)"
+    )
     run.set_defaults(command=_run)
 
     sample = commands.add_parser("sample", parents=[where], help="show every counter once")
@@ -142,6 +161,30 @@ def _parser() -> argparse.ArgumentParser:
     dump.add_argument("--output", default="harvest-dump.tar.gz", metavar="FILE", help="where to (default: %(default)s)")
     dump.add_argument("--show-job-ids", action="store_true", help="do not mask job ids")
     dump.set_defaults(command=_dump)
+
+    enrol = commands.add_parser(
+        "enrol",
+        help="in a Pod: get the node's certificate and configuration from its site, and keep them fresh",
+        description="Gets this node's certificate, in a Pod of Kubernetes, and all else that its agent needs.",
+        epilog=_ENROL_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    enrol.add_argument("--site", metavar="NAMESPACE/NAME", help="the HarvestSite that lists this node")
+    enrol.add_argument("--node", metavar="NAME", help="this node, as Kubernetes calls it")
+    enrol.add_argument(
+        "--folder", default=_FOLDER, metavar="DIR", help="where the files are kept (default: %(default)s)"
+    )
+    enrol.add_argument(
+        "--root", default="/", metavar="DIR", help="where the agent finds the host's proc and sys (default: /)"
+    )
+    enrol.add_argument(
+        "--service-account",
+        default=_ACCOUNT,
+        metavar="DIR",
+        help="token and ca.crt with which Kubernetes is asked (default: %(default)s)",
+    )
+    enrol.add_argument("--ready", action="store_true", help="only tell, by exit code 0, whether the files are there")
+    enrol.set_defaults(command=_enrol)
     return parser
 
 
@@ -151,9 +194,30 @@ def _run(options: argparse.Namespace) -> int:
     from harvest_agent.shelf import SpoolError  # noqa: PLC0415
 
     try:
-        return run(Config.load(options.config))
+        return run(Config.load(options.config), followed=options.config if options.follow else None)
     except (ConfigError, SpoolError) as error:
         raise UsageError(str(error)) from error
+
+
+def _enrol(options: argparse.Namespace) -> int:
+    from harvest_agent.enrol import CONFIG  # noqa: PLC0415 - `run` is not to pay for what certificates need
+
+    if options.ready:
+        return 0 if os.path.exists(os.path.join(options.folder, CONFIG)) else 1
+    if not options.site or not options.node:
+        raise UsageError("enrol needs --site and --node")
+    from harvest_agent.enrol.api import ApiError  # noqa: PLC0415
+    from harvest_agent.enrol.enrolling import enrol  # noqa: PLC0415
+    from harvest_agent.enrol.requests import Site  # noqa: PLC0415
+    from harvest_pki.errors import PkiError  # noqa: PLC0415
+
+    try:
+        site = Site.parse(options.site)
+        folder, account = Path(options.folder), Path(options.service_account)
+        enrol(site=site, node=options.node, folder=folder, root=options.root, account=account)
+    except (ValueError, ApiError, PkiError) as error:
+        raise UsageError(str(error)) from error
+    return 0
 
 
 def _sample(options: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import sys
 import time
 from contextlib import suppress
 from importlib.metadata import version
@@ -32,18 +33,20 @@ _STOP_SECONDS: Final = 2.0
 _LONGEST_WAIT_SECONDS: Final = 600.0
 
 
-def run(config: Config) -> int:
-    """Run until SIGTERM or SIGINT; return the exit code."""
+def run(config: Config, *, followed: str | None = None) -> int:
+    """Run until SIGTERM or SIGINT, or begin anew when the file ``followed`` has changed; return the exit code."""
     share_one_heap()
     files = [TlsFiles(uplink) for uplink in config.uplinks]
     name = agent_name(config, {each.current.name for each in files})
     tree = Tree(config.lustre.root)
     shelf = Shelf(config.spool.directory, [key_of(uplink) for uplink in config.uplinks])
-    agent = Agent(config, name, files, tree, Spool(shelf, max_bytes=config.spool.max_bytes))
+    agent = Agent(config, name, files, tree, Spool(shelf, max_bytes=config.spool.max_bytes), followed)
     try:
         agent.run()
     finally:
         shelf.close()
+    if agent.begins_anew:
+        os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - ourselves: as after a restart, which loses nothing
     return 0
 
 
@@ -60,7 +63,12 @@ def agent_name(config: Config, certified: set[str]) -> str:
 class Agent:
     """The parts of a running agent, and its one loop."""
 
-    def __init__(self, config: Config, name: str, files: list[TlsFiles], tree: Tree, spool: Spool) -> None:
+    def __init__(
+        self, config: Config, name: str, files: list[TlsFiles], tree: Tree, spool: Spool, followed: str | None
+    ) -> None:
+        self._config, self._followed = config, followed
+        self._config_trouble: str | None = None
+        self._is_outdated = False
         self._name = name
         self._spool = spool
         self._notifier = Notifier.of(os.environ, pid=os.getpid())
@@ -93,6 +101,11 @@ class Agent:
             for uplink, its_files in zip(config.uplinks, files, strict=True)
         ]
 
+    @property
+    def begins_anew(self) -> bool:
+        """Whether the end is for another configuration, and not because somebody said so."""
+        return self._is_outdated and not self._signals
+
     def run(self) -> None:
         """Sweep at every tick until told to end; then sweep once more and hand over what is there."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -105,7 +118,8 @@ class Agent:
             self._slurm.start()
         self._notifier.ready()
         self._sweep_until_stopped()
-        self._notifier.stopping()
+        if not self.begins_anew:
+            self._notifier.stopping()
         if self._slurm is not None:
             self._slurm.stop(_STOP_SECONDS)
         period = self._period_seconds()
@@ -126,6 +140,7 @@ class Agent:
             if is_due(now, tick, period):
                 self._skipped_seconds = skipped_seconds(tick, last, max(period, before))
                 self._sweep(tick, period)
+                self._check_config()
                 last, before, tick = tick, period, None
             else:
                 self._collector.read_clients()
@@ -141,6 +156,18 @@ class Agent:
             uplink.wake()
             uplink.check_files()
         self._tell(report)
+
+    def _check_config(self) -> None:
+        """Notice that the configuration is another one, and good."""
+        if self._followed is None:
+            return
+        try:
+            self._is_outdated = Config.load(self._followed) != self._config
+            self._config_trouble = None
+        except ConfigError as error:
+            self._config_trouble = f"the new configuration cannot be used: {error}"
+        if self._is_outdated:
+            say("agent.anew", reason=f"{self._followed} has changed")
 
     def _tell(self, report: SweepReport) -> None:
         problems = (*report.problems, *self._trouble())
@@ -159,6 +186,8 @@ class Agent:
         problems = [problem for uplink in self._uplinks for problem in uplink.problems()]
         if self._slurm is not None:
             problems += self._slurm.problems()
+        if self._config_trouble is not None:
+            problems.append(self._config_trouble)
         if self._duty.intervals > 1:
             problems.append(
                 f"reading costs the kernel too much: a sweep only every {self._period_seconds()} s, "
@@ -221,7 +250,7 @@ class Agent:
             self._signals.remove(signal.SIGHUP)
             for uplink in self._uplinks:
                 uplink.check_files()
-        return bool(self._signals)
+        return bool(self._signals) or self._is_outdated
 
 
 class _Waker:

@@ -7,8 +7,6 @@ from typing import Final
 _CHEAP_SWEEPS: Final = 3
 _CHEAP_PART: Final = 0.8  # of the limit: a period that is left at once would be taken up again at once
 _STRETCH_MOST: Final = 30
-_FIRST_SECONDS: Final = 1.0
-_MOST_SECONDS: Final = 30.0
 
 
 def next_tick(now_seconds: float, period_seconds: int, last_tick_seconds: int | None) -> int:
@@ -68,11 +66,13 @@ class BackOff:
     """How long to wait before the next attempt: longer each time, and never in step with other agents."""
 
     failures: int = 0
+    first_seconds: float = 1.0
+    most_seconds: float = 30.0
 
     def seconds(self, chance: float, *, least: float = 0.0) -> float:
         """Return the next wait; ``chance`` is from 0 to 1, ``least`` what the other side asked for."""
         self.failures += 1
-        most = min(_FIRST_SECONDS * (1 << min(self.failures - 1, 10)), _MOST_SECONDS)
+        most = min(self.first_seconds * (1 << min(self.failures - 1, 10)), self.most_seconds)
         return max(most * (0.5 + chance / 2), least * (1 + chance / 10))
 
     def succeeded(self) -> None:

@@ -16,6 +16,7 @@ from harvest_aggregator.listening import ListeningError
 from harvest_aggregator.logs import log_to_stderr
 from harvest_aggregator.running import LEDGER, Aggregator, Settings
 from harvest_aggregator.serving import Address, ServingError, checked_token
+from harvest_aggregator.sinks.influx_answers import CODES
 from harvest_pki.commands import AGGREGATOR, add_commands
 from harvest_pki.errors import PkiError
 from harvest_pki.files import read_key
@@ -65,8 +66,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_site(run)
     _add_data(run)
-    text = "Secrets and ConfigMaps that the site refers to, as DIR/name/key (nothing built so far reads any)"
-    run.add_argument("--secrets", type=Path, metavar="DIR", help=text)
+    _add_secrets(run)
     text = "folder with tls.crt, tls.key and ca.crt (default: tls in the data folder)"
     run.add_argument("--tls", type=Path, metavar="DIR", help=text)
     text = "where agents come to (default: %(default)s: all addresses)"
@@ -85,6 +85,14 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--url", metavar="URL", help=text)
     check.add_argument("--token-file", type=Path, metavar="FILE", help="with --url: the token that HTTP asks for")
     _add_aggregator(check)
+
+    text = "write a point to the site's InfluxDB, read it back and remove it; say what is wrong"
+    influx = _add(commands, "influx-check", _influx_check, text)
+    influx.epilog = "exit codes:\n" + "\n".join(f"  {code.value}  {text}" for code, text in CODES.items())
+    influx.formatter_class = argparse.RawDescriptionHelpFormatter
+    _add_site(influx)
+    _add_secrets(influx)
+    influx.add_argument("--sink", metavar="NAME", help="only this one (default: every influxdb sink of the site)")
 
     out = _add(commands, "backup", _backup, "copy the ledger to a file, while the aggregator runs or not")
     _add_data(out)
@@ -127,16 +135,28 @@ def _add_data(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data", type=Path, required=True, metavar="DIR", help=text)
 
 
+def _add_secrets(command: argparse.ArgumentParser) -> None:
+    text = "Secrets and ConfigMaps that the site refers to, as DIR/name/key"
+    command.add_argument("--secrets", type=Path, metavar="DIR", help=text)
+
+
+def _secrets(options: argparse.Namespace) -> Path | None:
+    folder: Path | None = options.secrets
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}")
+    return folder
+
+
 def _run(options: argparse.Namespace) -> int:
+    secrets = _secrets(options)
     settings = Settings(
-        files=OrderFiles(options.site, options.tls or options.data / "tls", options.aggregator),
+        files=OrderFiles(options.site, options.tls or options.data / "tls", options.aggregator, secrets),
         data=options.data,
+        secrets=secrets,
         grpc=options.grpc,
         http=Address.parse(options.http),
         http_token=_token(options.http_token_file),
     )
-    if options.secrets is not None and not options.secrets.is_dir():
-        raise UsageError(f"there is no folder {options.secrets}")
     asyncio.run(_serve(settings))
     return 0
 
@@ -164,6 +184,21 @@ def _check(options: argparse.Namespace) -> int:
     for part in unimplemented(site):
         print(f"warning: the site asks for `{part}`, which this version does not do yet")
     return 0
+
+
+def _influx_check(options: argparse.Namespace) -> int:
+    from harvest_aggregator.influx_check import InfluxCheckError, check, chosen  # noqa: PLC0415 - 50 MB for no other
+
+    folder = _secrets(options)
+    worst = 0
+    for sink in chosen(served_by(load(options.site), options.aggregator), options.sink):
+        try:
+            for line in check(sink, folder):
+                print(f"sink {sink.name}: {line}")
+        except InfluxCheckError as error:
+            print(f"sink {sink.name}: {error}", file=sys.stderr)
+            worst = worst or error.code
+    return worst
 
 
 def _backup(options: argparse.Namespace) -> int:

@@ -1,8 +1,9 @@
 """What all targets did, in memory: made durable first, then applied; the same way live and after a restart."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -15,14 +16,16 @@ from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.ledger import Fold, Ledger, Line, ParkedKey, StoredStay, Write
 from harvest_aggregator.parking import Leaving, Parked, let_go, take_over
-from harvest_aggregator.published import InDoubt, JobKey, TargetStatus, Unknown
+from harvest_aggregator.published import InDoubt, JobKey, TargetStatus, TargetTotals, Unknown
 from harvest_aggregator.tallies import Tally
+from harvest_aggregator.watching import Watch
 from harvest_core.accounting import snapshots
 from harvest_core.accounting.apply import OutOfOrderError, Work
 from harvest_core.accounting.mounts import NEVER, MountState, UnnamedError
 from harvest_core.accounting.sweeps import ClosedSweep, Place, Sweeps
 from harvest_core.accounting.targets import StayKey, TargetAccount
 from harvest_core.accounting.wire import WireError, joined, read
+from harvest_core.jobs.identity import JobName
 from harvest_core.lustre.names import parse_target
 from harvest_site.model import Site
 from harvest_site.views import filesystem_of
@@ -52,6 +55,8 @@ class KeptTarget:
     servers: dict[StayKey, str] = field(default_factory=dict)
     """What the server of each stay is called, as far as is known."""
     cost: ReadCost = field(default_factory=ReadCost)
+    unwatched: int = 0
+    """So often since its last snapshot was something dropped that left it, of jobs that nobody watches any more."""
     leaving: Leaving = field(default_factory=dict)
     """What is in it no more, and in the ledger when it is folded."""
 
@@ -71,6 +76,7 @@ class Accounts:
         """The marks of jobs that have left a target."""
         self.unnamed: dict[str, bytes] = {}
         """Agents that spoke of records which they never named to us, and in which incarnation."""
+        self.watch = Watch()
 
     def load(self, now_seconds: float) -> None:
         """Bring back all that is durable: the snapshots, then the batches after them."""
@@ -166,6 +172,8 @@ class Accounts:
     def close(self, now_seconds: float, expected: frozenset[Place]) -> list[ClosedSweep]:
         """Close what is due. Totals are shown once an interval even if nothing of the present is reported."""
         interval = self._site.spec.interval_seconds
+        if self._site.spec.accepts:  # what relays tell is published with sweeps, also where there is no other
+            self._sweeps.begin(int((now_seconds - self._site.spec.deadline_seconds) // interval) * interval)
         if self._unshown and now_seconds >= self._shown_at + interval + self._site.spec.deadline_seconds:
             place, mount = self._unshown
             self._sweeps.report(place, Work(mount=mount, tick_seconds=int(now_seconds // interval) * interval))
@@ -178,13 +186,13 @@ class Accounts:
     def fold_some(self, *, busy: bool) -> bool:
         """Write snapshots of a few targets that are due; while busy, only of those that waited too long."""
         least = 2 * _FOLD_READS if busy else _FOLD_READS
-        due = [place for place, kept in self._targets.items() if kept.reads >= least][:_FOLDS_AT_ONCE]
+        due = [place for place, kept in self._targets.items() if kept.reads + kept.unwatched >= least][:_FOLDS_AT_ONCE]
         self._fold(due)
         return bool(due)
 
     def fold_all(self) -> None:
         """Write snapshots of all targets that changed, so that the next start has nothing to apply."""
-        changed = [place for place, kept in self._targets.items() if kept.changed]
+        changed = [place for place, kept in self._targets.items() if kept.changed or kept.unwatched]
         for first in range(0, len(changed), _FOLDS_AT_ONCE):
             self._fold(changed[first : first + _FOLDS_AT_ONCE])
 
@@ -207,13 +215,15 @@ class Accounts:
         for place, kept in self._of_jobs():
             names = wanted.get(place.filesystem, set())
             before = kept.tally.flagged.keys() | kept.tally.incomplete
-            changed = take_over(kept.leaving, kept.account, names, kept.tally) if names else set()
+            watched = partial(self.watch.watched, place.filesystem)
+            changed = take_over(kept.leaving, kept.account, names, kept.tally, watched) if names else set()
             kept.changed |= changed
             if changed or not names.isdisjoint(before | kept.leaving.keys()):
                 touched[place] = kept
         gone = {(filesystem, job) for filesystem, names in wanted.items() for job in names}
         if not gone:
             return gone
+        self.drop_left(self.watch.unchosen(gone))
         self._ledger.retire(gone, [_fold(place, kept) for place, kept in touched.items()], write)
         self._folded(touched)
         for filesystem, names in wanted.items():
@@ -222,12 +232,6 @@ class Accounts:
             self._marked.pop(key, None)
         self._marks = None
         return gone
-
-    def recall(self, back: Mapping[ParkedKey, Parked], now_seconds: float, write: Write) -> None:
-        """Take back what was forgotten, because more came of it; in one transaction with what ``write`` writes."""
-        self._ledger.reinstate(back, write)
-        for key, more in back.items():
-            self._take_back(key, more, int(now_seconds) + self._near_seconds)
 
     def marks(self) -> tuple[dict[JobKey, InDoubt], frozenset[JobKey]]:
         """Return the jobs whose totals are in doubt, and those of which something may never have been shown."""
@@ -260,6 +264,27 @@ class Accounts:
 
     def _of_jobs(self) -> Iterator[tuple[Place, KeptTarget]]:
         return ((place, kept) for place, kept in self._targets.items() if not place.of_clients)
+
+    def by_target(self, names: Collection[JobName] | None) -> dict[Place, TargetTotals]:
+        """Return what was done on each target by all that is durable, also by each of these jobs, or of all jobs."""
+        return {
+            place: self.watch.totals(place.filesystem, list(_mounts(kept.account)), kept.tally, names)
+            for place, kept in self._of_jobs()
+        }
+
+    def unwatch(self, who: str, names: Iterable[JobName]) -> None:
+        """Let somebody watch jobs no more."""
+        self.drop_left(self.watch.remove(who, names))
+
+    def unchosen(self) -> set[JobName]:
+        """Return the jobs of which is kept what left, though nobody has chosen them."""
+        return {name for _, kept in self._of_jobs() for name in kept.tally.left_by} - self.watch.chosen
+
+    def drop_left(self, names: Collection[JobName]) -> None:
+        """Forget what left of jobs."""
+        for _, kept in self._of_jobs():
+            gone = [name for name in names if kept.tally.left_by.pop(name, None) is not None]
+            kept.unwatched += bool(gone)
 
     def connections(self, filesystem: str) -> tuple[set[bytes], set[bytes]]:
         """Return the NIDs of all that are connected to a file system now, and of all servers among them."""
@@ -342,7 +367,8 @@ class Accounts:
             return
         for place, kept in chosen.items():
             if not place.of_clients:
-                let_go(kept.leaving, kept.account, kept.changed, kept.tally)
+                watched = partial(self.watch.watched, place.filesystem)
+                let_go(kept.leaving, kept.account, kept.changed, kept.tally, watched)
         self._ledger.fold([_fold(place, kept) for place, kept in chosen.items()])
         self._folded(chosen)
 
@@ -351,7 +377,7 @@ class Accounts:
             for job, more in kept.leaving.items():
                 self._mark((place.filesystem, job), more)
             kept.leaving.clear()
-            kept.reads = 0
+            kept.reads = kept.unwatched = 0
             kept.changed.clear()
 
 

@@ -1,6 +1,6 @@
 """/api/v1: what is asked most, each answer from one closed sweep."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import ClassVar, Final
 from urllib.parse import unquote
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from harvest_aggregator import inventory, views
 from harvest_aggregator.answers import BadParameterError, answer, encoded, printed
-from harvest_aggregator.attribution import attributed
+from harvest_aggregator.attribution import NOTHING_DONE, attributed, with_finished
 from harvest_aggregator.catalogue import MEASURES, Catalogue, Catalogues, Integers
 from harvest_aggregator.jobs import jobs
 from harvest_aggregator.people import GROUPINGS, People
@@ -105,7 +105,8 @@ class Api:
         published = self._source()
         site = self._site()
         given = checked(request.query_params, ("fs", "cluster"))
-        one_of(given, "fs", "a file system of the site", {one.name for one in site.spec.filesystems})
+        accepted = {name for one in site.spec.accepts for name in one.filesystems}
+        one_of(given, "fs", "a file system of the site", accepted | {one.name for one in site.spec.filesystems})
         known = {UNKNOWN, *(cluster.name for cluster in site.spec.clusters)}
         one_of(given, "cluster", "a cluster of the site, or `-`", known)
         tick_seconds = None if published.nodes is None else published.nodes.tick_seconds
@@ -121,15 +122,11 @@ class Api:
         matched, shown = _chosen(here or catalogue, question, People(published, catalogue))
         head = {"tick_seconds": published.tick_seconds, "matched": matched, "shown": len(shown)}
 
-        def text() -> Iterator[bytes]:
-            yield encoded(head)[:-1] + b',"jobs":['
+        def pieces() -> Iterator[list[Json]]:
             for start in range(0, len(shown), _PIECE):
-                some = shown[start : start + _PIECE]
-                piece = encoded(jobs(published, catalogue, some, question.filesystem, here))
-                yield (b"," if start else b"") + piece[1:-1]
-            yield b"]}"
+                yield jobs(published, catalogue, shown[start : start + _PIECE], question.filesystem, here)
 
-        return _told(text(), len(shown))
+        return _told(_joined(encoded(head)[:-1] + b',"jobs":[', pieces(), b"]}"), len(shown))
 
     def _final(self, published: Published, question: Question) -> Response:
         """Answer with jobs that are over, those that ended last first."""
@@ -142,15 +139,8 @@ class Api:
         over = self._records.each(whose, sort=question.sort, limit=shown, offset=question.offset)
         head = {"tick_seconds": published.tick_seconds, "matched": matched, "shown": shown}
 
-        def text() -> Iterator[bytes]:
-            yield encoded(head)[:-1] + b',"jobs":['
-            between = b""
-            while piece := list(islice(over, _PIECE)):
-                yield between + encoded(piece)[1:-1]
-                between = b","
-            yield b"]}"
-
-        return _told(text(), shown)
+        pieces = iter(lambda: list(islice(over, _PIECE)), [])
+        return _told(_joined(encoded(head)[:-1] + b',"jobs":[', pieces, b"]}"), shown)
 
     def job(self, request: Request) -> Response:
         """Answer with one job."""
@@ -184,12 +174,14 @@ class Api:
         people = People(published, catalogue)
         own = people.matching(catalogue.on(None), {"user": name})
         over = self._records.sums(name)
-        if not len(own) and not over["jobs"]:
+        finished = {owner: amounts for owner, amounts in published.finished.items() if owner.user == name}
+        if not len(own) and not over["jobs"] and not finished:
             raise HTTPException(404, f"nobody called {name!r} is known to have done anything")
         limit = number(given, "limit", default=LIMIT)
-        done = next(iter(attributed(catalogue, people, own, "user")), {"rates": dict.fromkeys(MEASURES, 0.0)})
-        totals = {name: done.get(name, 0) + over[name] for name in over}
-        accounts = sorted({account for one in own.tolist() if (account := people.person(one).account)})
+        [done] = with_finished(attributed(catalogue, people, own, "user"), "user", finished) or [NOTHING_DONE]
+        totals = {**{measure: done[measure] for measure in MEASURES}, "jobs": done["jobs"] + over["jobs"]}
+        present = {account for one in own.tolist() if (account := people.person(one).account)}
+        accounts = sorted(present | {owner.account for owner in finished if owner.account})
         shown = jobs(published, catalogue, catalogue.first(own, limit, filesystem=None, sort="rates.bytes"))
         head = {"tick_seconds": published.tick_seconds, "user": name, "accounts": accounts}
         return answer({**head, "totals": totals, "final": over, "rates": done["rates"], "jobs": shown})
@@ -204,6 +196,14 @@ class Api:
         here = _here(catalogue, question) or catalogue
         matched = people.matching(here.on(question.filesystem), question.whose)
         rows = attributed(here, people, matched, by, question.filesystem)
+        whose = {name: value for name, value in question.whose.items() if name != "state"}
+        if question.places is None and question.whose.get("state", Life.FINAL) == Life.FINAL:
+            finished = {
+                owner: amounts
+                for owner, amounts in published.finished.items()
+                if all(getattr(owner, name) == wanted for name, wanted in whose.items())
+            }
+            rows = with_finished(rows, by, finished, question.filesystem)
         shown = rows[: question.limit] if question.limit else rows
         return answer({"tick_seconds": published.tick_seconds, "by": by, "matched": len(rows), "rows": shown})
 
@@ -219,19 +219,16 @@ class Api:
             matched, shown = _chosen(here, question, people)
             names = list(people.names(shown.tolist()))
 
-            def text() -> Iterator[bytes]:
-                yield b"{"
+            def pieces() -> Iterator[Json]:
                 for start in range(0, len(shown), _PIECE):
                     piece = shown[start : start + _PIECE]
                     done = view(parts, piece)
                     if view is views.totals and published.before:
                         _add_former(done, [catalogue.jobs[number].name for number in piece], published, question)
-                    written = encoded(dict(zip(names[start : start + _PIECE], done, strict=True)))
-                    yield (b"," if start else b"") + written[1:-1]
-                yield b"}"
+                    yield dict(zip(names[start : start + _PIECE], done, strict=True))
 
             headers = {**_tick(published), "Harvest-Matched": str(matched)}
-            return _told(text(), len(shown), headers)
+            return _told(_joined(b"{", pieces(), b"}"), len(shown), headers)
 
         return answered
 
@@ -288,6 +285,16 @@ def _not_known(catalogue: Catalogue, name: JobName) -> str:
 def _tick(published: Published) -> dict[str, str]:
     """Say which sweep an answer is from, where its shape has no place for that."""
     return {} if published.tick_seconds is None else {"Harvest-Tick": str(published.tick_seconds)}
+
+
+def _joined(begin: bytes, pieces: Iterable[Json | list[Json]], end: bytes) -> Iterator[bytes]:
+    """Yield one list, or one object, as JSON, put together from pieces of it."""
+    yield begin
+    between = b""
+    for piece in pieces:
+        yield between + encoded(piece)[1:-1]
+        between = b","
+    yield end
 
 
 def _told(text: Iterator[bytes], jobs_shown: int, headers: dict[str, str] | None = None) -> Response:

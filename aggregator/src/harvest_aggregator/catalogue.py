@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harvest_aggregator.amounts import Amounts
+from harvest_aggregator.published import JobKey
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.sweeps import ClosedSweep, ClosedTable, Place
 from harvest_core.accounting.totals import Counter, counts_operations, counts_read_bytes, counts_written_bytes
@@ -142,8 +143,13 @@ def _grouped(table: ClosedTable, group: Integers, count: int) -> ClosedTable:
         np.add.at(sums, group, numbers)
         return sums
 
-    last_tick = np.full(count, NEVER, np.int64)
-    np.maximum.at(last_tick, group, table.last_tick)
+    def newest(times: Integers) -> Integers:
+        last = np.full(count, NEVER, np.int64)
+        np.maximum.at(last, group, times)
+        return last
+
+    first_tick = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(first_tick, group, table.first_tick)
     return replace(
         table,
         jobs=(b"",) * count,
@@ -151,25 +157,30 @@ def _grouped(table: ClosedTable, group: Integers, count: int) -> ClosedTable:
         sums=added_up(table.sums),
         sample_rates=added_up(table.sample_rates),
         sum_rates=added_up(table.sum_rates),
-        last_tick=last_tick,
+        last_tick=newest(table.last_tick),
+        snapshot_seconds=newest(table.snapshot_seconds),
+        first_tick=first_tick,
+        changed_tick=newest(table.changed_tick),
     )
 
 
-def _without(part: Part, earlier: Mapping[int, Amounts]) -> Part:
-    """Return a part without what earlier runs of some jobs did there; jobs are told by their numbers."""
-    place = (part.filesystem, part.kind)
-    here = {number: amounts[place] for number, amounts in earlier.items() if place in amounts}
+def _without(place: tuple[str, str], table: ClosedTable, earlier: Mapping[JobKey, Amounts]) -> ClosedTable:
+    """Return a table without what earlier runs of some jobs did there."""
+    here = [
+        (row, amounts[place])
+        for (_, job), amounts in earlier.items()
+        if place in amounts and (row := table.row(job)) is not None
+    ]
     if not here:
-        return part
-    samples, sums = part.table.samples.copy(), part.table.sums.copy()
-    column_of = {counter: column for column, counter in enumerate(part.table.counters)}
-    for number, counters in here.items():
-        row = part.row[number]
+        return table
+    samples, sums = table.samples.copy(), table.sums.copy()
+    column_of = {counter: column for column, counter in enumerate(table.counters)}
+    for row, counters in here:
         for counter, (count, total) in counters.items():
-            if row >= 0 and counter in column_of:
+            if counter in column_of:
                 samples[row, column_of[counter]] -= count
                 sums[row, column_of[counter]] -= total
-    return replace(part, table=replace(part.table, samples=samples, sums=sums))
+    return replace(table, samples=samples, sums=sums)
 
 
 def _largest(numbers: Integers, weight: Numbers, limit: int) -> Integers:
@@ -225,7 +236,7 @@ class Catalogues:
         self,
         closed: ClosedSweep | None,
         identities: Identities = NOBODYS,
-        earlier: Mapping[JobName, Amounts] = MappingProxyType({}),
+        earlier: Mapping[JobKey, Amounts] = MappingProxyType({}),
         over: Collection[JobName] = (),
     ) -> Catalogue:
         """Return the catalogue of a closed sweep; an empty one before the first.
@@ -236,19 +247,16 @@ class Catalogues:
             if identities is not self._identities:  # the site was changed
                 self._identities = identities
                 self._forget()
-            made = self._made(_NOTHING_CLOSED if closed is None else closed)
-        cut = {made.number[name]: amounts for name, amounts in earlier.items() if name in made.number}
+            made = self._made(_NOTHING_CLOSED if closed is None else closed, earlier)
         gone = tuple(made.number[name] for name in over if name in made.number)
-        if not cut and not gone:
-            return made
-        return replace(made, parts=tuple(_without(part, cut) for part in made.parts), over=gone)
+        return replace(made, over=gone) if gone else made
 
     def _forget(self) -> None:
         self._jobs: list[Identity] = []
         self._number: dict[JobName, int] = {}
         self._known: dict[tuple[str, str], _Numbering] = {}
 
-    def _made(self, closed: ClosedSweep) -> Catalogue:
+    def _made(self, closed: ClosedSweep, earlier: Mapping[JobKey, Amounts]) -> Catalogue:
         tables = closed.tables
         for place, known in self._known.items():
             jobs = tables[place].jobs if place in tables else ()
@@ -258,7 +266,10 @@ class Catalogues:
         for place, table in tables.items():
             self._learn(place, table.jobs)
         count = len(self._jobs)
-        parts = [_part(place, table, self._known[place].number, count) for place, table in tables.items()]
+        parts = [
+            _part(place, _without(place, table, earlier), self._known[place].number, count)
+            for place, table in tables.items()
+        ]
         return Catalogue(closed, self._jobs, count, self._number, tuple(parts), self._identities)
 
     def _learn(self, place: tuple[str, str], jobs: tuple[bytes, ...]) -> None:

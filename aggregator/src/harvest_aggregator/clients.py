@@ -1,6 +1,6 @@
 """What every client node does, by NID: the rates of its last tick."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -43,12 +43,23 @@ class Told:
     nodes: Nodes | None = None
 
 
+class ClientTables(NamedTuple):
+    """What the clients of one file system did in all, when they were told last."""
+
+    tables: Mapping[str, ClosedTable]
+    """By kind of target; those who are servers are in there, too."""
+    servers: AbstractSet[bytes]
+    tick_seconds: int
+    live: AbstractSet[bytes]
+
+
 class _Known(NamedTuple):
     """The clients of one file system."""
 
-    tick_seconds: int
     rates: Mapping[bytes, Rates]
-    live: AbstractSet[bytes]
+    tables: ClientTables
+    period_seconds: int | None
+    """How often they are told, where the site does not say."""
 
 
 class Clients:
@@ -63,15 +74,29 @@ class Clients:
         names = {filesystem for filesystem, _ in sweep.clients}
         for name in names:
             live, servers = connections(name)
-            rates = _rates(sweep.clients.get((name, OST)), sweep.clients.get((name, MDT)))
-            clients = {nid: rate for nid, rate in rates.items() if nid not in servers}
-            self._known[name] = _Known(sweep.tick_seconds, clients, live)
-            self._told = None
+            tables = {kind: table for (filesystem, kind), table in sweep.clients.items() if filesystem == name}
+            self._take(name, ClientTables(tables, servers, sweep.tick_seconds, live), None)
 
-    def forget(self, now_seconds: float, periods: Mapping[str, int]) -> None:
-        """Drop file systems whose clients nobody wants any more, or of which nothing was heard for long."""
+    def take_relayed(self, filesystem: str, told: ClientTables, period_seconds: int) -> None:
+        """Take in what a relay says of a file system's clients, which it tells once in a period."""
+        known = self._known.get(filesystem)
+        if known is None or known.tables.tick_seconds <= told.tick_seconds:  # calls may overtake each other
+            self._take(filesystem, told, period_seconds)
+
+    def _take(self, filesystem: str, told: ClientTables, period_seconds: int | None) -> None:
+        rates = _rates(told.tables.get(OST), told.tables.get(MDT))
+        clients = {nid: rate for nid, rate in rates.items() if nid not in told.servers}
+        self._known[filesystem] = _Known(clients, told, period_seconds)
+        self._told = None
+
+    def forget(self, now_seconds: float, periods: Mapping[str, int], accepted: Container[str] = ()) -> None:
+        """Drop file systems whose clients nobody wants any more, or of which nothing was heard for long.
+
+        ``periods`` are those of the site's own file systems, ``accepted`` those that relays tell.
+        """
         for name, known in list(self._known.items()):
-            if name not in periods or now_seconds - known.tick_seconds > _PERIODS * periods[name]:
+            period = known.period_seconds if name in accepted else periods.get(name)
+            if period is None or now_seconds - known.tables.tick_seconds > _PERIODS * period:
                 del self._known[name]
                 self._told = None
 
@@ -80,6 +105,10 @@ class Clients:
         if self._told is None:
             self._told = self._named(host_of)
         return self._told
+
+    def tables(self) -> dict[str, ClientTables]:
+        """Return what clients did in all, by file system."""
+        return {name: known.tables for name, known in self._known.items()}
 
     def renamed(self) -> None:
         """Look all names up again: the site was changed."""
@@ -91,7 +120,7 @@ class Clients:
         found: dict[str, dict[str, Rates]] = {}
         live: set[str] = set()
         for filesystem, known in sorted(self._known.items()):
-            live.update(map(_text, known.live))
+            live.update(map(_text, known.tables.live))
             for nid, rates in known.rates.items():
                 found.setdefault(_text(nid), {})[filesystem] = rates
         hosts = {nid: host_of(nid) for nid in found}
@@ -106,7 +135,7 @@ class Clients:
             for nid, host in sorted(hosts.items())
         )
         counted = {client.nid: (client.is_live, client.filesystems) for client in clients}
-        tick_seconds = max(known.tick_seconds for known in self._known.values())
+        tick_seconds = max(known.tables.tick_seconds for known in self._known.values())
         return Told(clients=clients, nodes=Nodes(tick_seconds=tick_seconds, nodes=grouped(counted, hosts.get).nodes))
 
 

@@ -1,13 +1,20 @@
 """The files that an aggregator is told by, and whether they were changed."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cryptography.x509 import Certificate
+
 from harvest_aggregator.identity import Admission, admission, served_by
+from harvest_pki import files
+from harvest_pki.certificates import bundle_pem, load_bundle
+from harvest_pki.errors import PkiError
 from harvest_pki.folders import Tls, read_tls
+from harvest_pki.identities import site_of_ca
 from harvest_site.loading import load
 from harvest_site.model import Site
+from harvest_site.references import secret_path
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 
@@ -29,17 +36,36 @@ class OrderFiles:
     site: Path
     tls: Path
     aggregator: str
+    secrets: Path | None = None
 
     def read(self) -> Orders:
         """Read all of them; raises SiteError or PkiError, with what to do, if they make no sense alone or together."""
         site = load(self.site)
         own = served_by(site, self.aggregator)
         tls = read_tls(self.tls)
-        return Orders(site, own, tls, admission(own, tls, self.aggregator))
+        cas = self._relay_cas(own)
+        admitted = admission(own, tls, self.aggregator, cas)
+        trusted = [tls.ca, *(bundle_pem(bundle) for bundle in cas.values())]  # who speaks for whom is asked after TLS
+        return Orders(site, own, replace(tls, ca=b"\n".join(trusted)), admitted)
 
     def stamp(self) -> Stamp:
         """Return what differs once one of them was changed or replaced."""
-        return tuple(_stamps((self.site, *(self.tls / name for name in ("tls.crt", "tls.key", "ca.crt")))))
+        secrets = () if self.secrets is None else self.secrets.glob("*/*")
+        return tuple(
+            _stamps((self.site, *(self.tls / name for name in ("tls.crt", "tls.key", "ca.crt")), *sorted(secrets)))
+        )
+
+    def _relay_cas(self, site: Site) -> dict[str, tuple[Certificate, ...]]:
+        """Return the CAs of relays that have certificates of their own sites."""
+        found = {}
+        for one in site.spec.accepts:
+            if one.ca_secret_ref is not None:
+                if self.secrets is None:
+                    raise PkiError(f"the CA of relay {one.name} is a Secret (`caSecretRef`): give --secrets DIR")
+                bundle = load_bundle(files.read(secret_path(self.secrets, one.ca_secret_ref)))
+                site_of_ca(bundle[0])  # refuses one that does not say whose it is
+                found[one.name] = bundle
+        return found
 
 
 def _stamps(paths: Iterable[Path]) -> Iterable[tuple[int, int, int] | None]:

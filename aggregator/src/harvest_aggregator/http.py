@@ -1,7 +1,7 @@
 """The aggregator's HTTP side: who may ask, which routes there are, and how errors look."""
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from starlette.applications import Starlette
@@ -14,11 +14,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from harvest_aggregator.answers import BadParameterError, answer
-from harvest_aggregator.api import Api
+from harvest_aggregator.api import PREFIX, Api
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.metrics import Metrics
 from harvest_aggregator.published import Published
 from harvest_aggregator.records import Records
+from harvest_aggregator.sinks.backlog import Health
+from harvest_aggregator.sinks.contract import Sink
+from harvest_aggregator.sinks.prometheus import Prometheus
+from harvest_aggregator.standing import standing
 from harvest_site.model import Site
 from harvest_site.parts import unimplemented
 
@@ -35,6 +39,8 @@ def app(
     records: Records,
     token: str | None,
     warnings: Callable[[], list[str]] = list,
+    sinks: Callable[[], Sequence[Health]] = tuple,
+    find_sink: Callable[[str], Sink | None] = lambda _: None,
 ) -> Starlette:
     """Return what answers HTTP.
 
@@ -50,15 +56,33 @@ def app(
         content = {"ready": not reasons, "reasons": reasons, "warnings": [*warnings(), *_warnings(site())]}
         return answer(content, status=503 if reasons else 200)
 
+    def status(_: Request) -> Response:
+        return answer(standing(site(), source(), sinks()))
+
     def own_metrics(request: Request) -> Response:
         text, media_type = metrics.exposition(accept=request.headers.get("accept", ""))
         return Response(text, media_type=media_type)
+
+    def sink_metrics(request: Request) -> Response:
+        found = find_sink(request.path_params["sink"])
+        if not isinstance(found, Prometheus):
+            raise HTTPException(404, "the site has no prometheus sink of that name")
+        headers = request.headers
+        who = f"{request.client.host if request.client else ''} {headers.get('user-agent', '')}"
+        accept, encodings = headers.get("accept", ""), headers.get("accept-encoding", "")
+        shown = found.scrape(who, accept=accept, encodings=encodings)
+        if shown is None:
+            raise HTTPException(503, "no sweep was closed since the aggregator was started, or the sink was changed")
+        encoded = {"Content-Encoding": shown.encoding} if shown.encoding else {}
+        return Response(shown.body, media_type=shown.media_type, headers={"Vary": "Accept, Accept-Encoding", **encoded})
 
     answering = Starlette(
         routes=[
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", own_metrics),
+            Route("/metrics/{sink}", sink_metrics),
+            Route(f"{PREFIX}status", status),
             *Api(source, site, records).routes,
         ],
         middleware=[Middleware(_Guard, token=token)] if token is not None else [],

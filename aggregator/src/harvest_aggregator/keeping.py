@@ -8,11 +8,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
-from harvest.v1.stream_pb2 import JobQuestion, JobTable, MountedTarget
+from harvest.v1.stream_pb2 import JobQuestion, JobTable, MountedTarget, RelayResponse
 from harvest_aggregator.accounts import Accounts
 from harvest_aggregator.attendance import Attendance
 from harvest_aggregator.clients import Clients
@@ -22,7 +22,10 @@ from harvest_aggregator.following import Following
 from harvest_aggregator.hosts import Hosts
 from harvest_aggregator.ledger import Ledger
 from harvest_aggregator.published import Published
+from harvest_aggregator.relays.pictures import Picture
+from harvest_aggregator.relays.taking import Relayed
 from harvest_aggregator.resolver import Resolver
+from harvest_aggregator.showing import Showing
 from harvest_core.accounting.sweeps import ClosedSweep
 from harvest_core.accounting.wire import WireError
 from harvest_site.model import Site
@@ -34,10 +37,14 @@ _TURN_SECONDS: Final = 0.1
 """How often deadlines are looked at while nothing comes."""
 _PROBE_SECONDS: Final = 2.0
 """How often it is tried to write while that fails; agents are told to wait meanwhile, and would not notice."""
+_EXPIRE_SECONDS: Final = 600.0
+"""How often it is looked whether final records are too old, and how long that waits while there is much to do."""
 _SEQ_MAX: Final = (1 << 63) - 1
 _PART_MAX: Final = (1 << 31) - 1
 
 _log = structlog.get_logger()
+
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(slots=True)
@@ -50,6 +57,8 @@ class _Arrival:
 class _Errand:
     run: Callable[[], Any]
     done: Future[Any]
+    changes: bool
+    """Whether others may see something else after it."""
 
 
 class Keeper:
@@ -58,7 +67,7 @@ class Keeper:
     A stream waits for its delivery before it hands over another: that bounds the queue.
 
     ``on_close`` is called in its thread for every closed sweep, in order; several may close at once, and only the last
-    of those is published: ``on_publish`` gets that one.
+    of those is published: ``on_publish`` gets that one. ``on_kept`` hears how long each transaction took.
     """
 
     def __init__(
@@ -70,18 +79,24 @@ class Keeper:
         resolver: Resolver | None = None,
         on_close: Callable[[ClosedSweep, float], None] = lambda _sweep, _now: None,
         on_publish: Callable[[Published], None] = lambda _published: None,
+        on_kept: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
         self._ledger = ledger
         self._now = now
         self._on_close = on_close
         self._on_publish = on_publish
+        self._on_kept = on_kept
         self._accounts = Accounts(ledger, site)
         self._attendance = Attendance(self._accounts.place)
         self._clients = Clients()
         self._client_periods = _client_periods(site)
+        self._relayed = Relayed(site, ledger, self._clients)
         self._resolver = resolver or Resolver()
         self._hosts = Hosts(site, self._resolver)
         self._jobs = Following(site, ledger)
+        self._retention_seconds = site.spec.ledger.retention_seconds
+        self._expire_at = now()
+        self._showing = Showing(ledger, self._accounts, site)
         self._queue: queue.SimpleQueue[_Arrival | _Errand | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self._has_stopped = False
@@ -98,6 +113,8 @@ class Keeper:
         try:
             self._accounts.load(self._now())
             self._jobs.load()
+            self._relayed.load()
+            self._showing.begin(self._jobs.identities)
         except BaseException:
             self._ledger.close()
             raise
@@ -142,8 +159,16 @@ class Keeper:
         return agent in self._accounts.unnamed
 
     def learn_jobs(self, cluster: str, table: JobTable) -> Future[None]:
-        """Take in what a cluster's Slurm says. It is not durable: Slurm can be asked again."""
+        """Take in what a cluster's Slurm says; what must last of it is written with the next sweep."""
         return self._errand(partial(self._jobs.take_table, cluster, table))
+
+    def take_relayed(self, relay: str, picture: Picture) -> Future[RelayResponse]:
+        """Take in what a relay tells, as far as the site lets it; done when that is durable."""
+        return self._errand(lambda: self._relayed.take(relay, picture, self._now()))
+
+    def ask_showing(self, run: Callable[[Showing], _Answer]) -> Future[_Answer]:
+        """Ask, or tell, what sinks show that counts."""
+        return self._errand(partial(run, self._showing), changes=False)
 
     def job_question(self, agent: str) -> JobQuestion | None:
         """Return what an agent's Slurm should be asked; whoever gets it asks."""
@@ -151,9 +176,9 @@ class Keeper:
 
     # --- the thread ---
 
-    def _errand(self, run: Callable[[], Any]) -> Future[Any]:
+    def _errand(self, run: Callable[[], Any], *, changes: bool = True) -> Future[Any]:
         done: Future[Any] = Future()
-        self._put(_Errand(run, done))
+        self._put(_Errand(run, done, changes))
         return done
 
     def _put(self, item: _Arrival | _Errand) -> None:
@@ -182,7 +207,7 @@ class Keeper:
             _settle([arrival.done for arrival in arrivals], partial(self._keep, deliveries))
         if errand is not None:
             _settle([errand.done], errand.run)
-            self._is_stale = True
+            self._is_stale |= errand.changes
         try:
             self._turn(busy=bool(arrivals))
         except Exception as error:  # noqa: BLE001 - whatever it is, the thread goes on and says so
@@ -208,13 +233,14 @@ class Keeper:
         return arrivals, None, True
 
     def _keep(self, deliveries: Sequence[Delivery]) -> None:
-        now = self._now()
+        now, began = self._now(), time.monotonic()
         try:
             self._accounts.accept(deliveries, now)
         except Exception as error:
             self._failed(error)
             raise
         self.problem = None
+        self._on_kept(time.monotonic() - began)
         for delivery in deliveries:
             self._attendance.swept(delivery.agent, delivery.batches[-1][1], now)
 
@@ -227,6 +253,7 @@ class Keeper:
             _tell(partial(self._on_close, sweep, now), sweep.tick_seconds)
             _tell(partial(self._jobs.take_sweep, sweep, now), sweep.tick_seconds)
         if closed:
+            self._showing.look()
             self._publish(closed[-1], now)
             _tell(partial(self._on_publish, self.published), closed[-1].tick_seconds)
         elif self._is_stale and self._queue.empty():
@@ -239,14 +266,21 @@ class Keeper:
         if closed and self._jobs.settle(closed[-1], self._accounts, now):
             self._publish(closed[-1], now)
         self._accounts.fold_some(busy=busy)
+        if now >= self._expire_at + (_EXPIRE_SECONDS if busy else 0.0):
+            self._expire(now)
         if not busy:
             self._ledger.settle()
 
+    def _expire(self, now_seconds: float) -> None:
+        """Take out a few final records that are too old, if there are any."""
+        if not self._ledger.expire(now_seconds - self._retention_seconds):
+            self._expire_at = now_seconds + _EXPIRE_SECONDS
+
     def _publish(self, closed: ClosedSweep | None, now_seconds: float) -> None:
         flagged, incomplete = self._accounts.marks()
-        self._clients.forget(now_seconds, self._client_periods)
+        self._clients.forget(now_seconds, self._client_periods, self._relayed.accepted)
         told = self._clients.told(self._hosts.host)
-        starts, earlier = self._jobs.told()
+        starts, earlier, owners = self._jobs.told()
         self._is_stale = False
         self.published = Published(
             tick_seconds=None if closed is None else closed.tick_seconds,
@@ -261,9 +295,16 @@ class Keeper:
             clusters=self._jobs.facts(),
             earlier=earlier,
             starts=starts,
+            first_tick=self._jobs.first_tick,
             before=self._jobs.before,
             over=self._jobs.over,
             let_go=self._jobs.let_go,
+            owners=owners,
+            owned=self._jobs.owned,
+            finished=self._jobs.finished,
+            by_target=self._showing.by_target,
+            client_tables=self._clients.tables(),
+            relayed=self._relayed.statuses(),
         )
 
     def _failed(self, error: Exception) -> None:
@@ -284,8 +325,12 @@ class Keeper:
     def _site_changed(self, site: Site) -> None:
         self._accounts.change_site(site, self._now())
         self._client_periods = _client_periods(site)
+        self._relayed.change_site(site)
+        self._retention_seconds = site.spec.ledger.retention_seconds
+        self._expire_at = self._now()
         self._hosts = Hosts(site, self._resolver)
         self._jobs.change_site(site)
+        self._showing.change_site(site, self._jobs.identities)
         self._clients.renamed()
         self._attendance.site_changed()
 

@@ -17,9 +17,12 @@ from harvest_aggregator.amounts import Amounts, dump, load
 from harvest_aggregator.deliveries import Raw
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.locking import Lock, refuse_network
+from harvest_aggregator.owners import Owned, Owner, read_owned, write_owned
 from harvest_aggregator.parking import Parked
-from harvest_aggregator.records import add, named
-from harvest_aggregator.tables import batch, let_go, meta, parked, run, snapshot, stream, tally, writer
+from harvest_aggregator.published import JobKey
+from harvest_aggregator.records import add, expire, named
+from harvest_aggregator.slurm import JOB_FACT, Fact
+from harvest_aggregator.tables import batch, fact, let_go, meta, parked, relayed, run, snapshot, stream, tally, writer
 from harvest_core.jobs.identity import JobName
 
 _CHECKPOINT_BYTES: Final = 16 << 20
@@ -27,6 +30,10 @@ _CHECKPOINT_BYTES: Final = 16 << 20
 _PROBE_BYTES: Final = 1 << 20
 _JOBS_AT_ONCE: Final = 500
 """Asked for in one statement; SQLite takes some 30,000."""
+_EXPIRED_AT_ONCE: Final = 100
+"""Records: some milliseconds, for which a sweep may have to wait."""
+_OWNER: Final = ("cluster", "account", "user")
+"""Columns that say whose a run is."""
 
 
 class Line(NamedTuple):
@@ -52,12 +59,15 @@ class StoredStay(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The present run of a job."""
+    """The present run of a job, on one file system and under one of Lustre's ids."""
 
-    name: JobName
+    key: JobKey
     start_seconds: int
+    """0 where nobody knows."""
     earlier: Amounts
     """What former runs did."""
+    owner: Owner | None = None
+    """Whose it is, once Slurm has said so."""
 
 
 class ParkedKey(NamedTuple):
@@ -82,7 +92,7 @@ class Fold:
 
 
 Write = Callable[[Connection, Mapping[ParkedKey, Parked]], None]
-"""Writes more in a transaction, about what was taken out or put back in it."""
+"""Writes more in a transaction, about what was taken out in it."""
 
 
 class Ledger:
@@ -128,7 +138,7 @@ class Ledger:
 
     def accept(self, lines: Sequence[Line], acked: Mapping[tuple[str, bytes], int], *, arrived_seconds: float) -> None:
         """Make batches of whole sweeps durable, and the last seqs of their incarnations known; all or nothing."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             if lines:
                 connection.execute(
                     insert(batch).on_conflict_do_nothing(),
@@ -157,7 +167,7 @@ class Ledger:
         kept = set(keep)
         gone = [key for key in self._acked if key[0] == agent and key[1] not in kept]
         if gone:
-            with self._transaction() as connection:
+            with self.transaction() as connection:
                 for name, incarnation in gone:
                     connection.execute(delete(stream).filter_by(agent=name, incarnation=incarnation))
             for key in gone:
@@ -165,13 +175,13 @@ class Ledger:
 
     def fold(self, folds: Sequence[Fold]) -> None:
         """Replace all batches of these targets by snapshots, which hold what they came to; park what left these."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             self._fold(connection, folds)
         self._count(folds)
 
     def retire(self, jobs: Collection[tuple[str, bytes]], folds: Sequence[Fold], write: Write) -> None:
         """Take what is parked of jobs (file system, id) out, after folding, and let somebody write of it."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             self._fold(connection, folds)
             taken: dict[ParkedKey, Parked] = {}
             for filesystem, job in jobs:
@@ -184,12 +194,6 @@ class Ledger:
                 connection.execute(delete(parked).filter_by(**mine))
             write(connection, taken)
         self._count(folds)
-
-    def reinstate(self, back: Mapping[ParkedKey, Parked], write: Write) -> None:
-        """Park what was taken out before, and let somebody write of it."""
-        with self._transaction() as connection:
-            self._park(connection, list(back.items()))
-            write(connection, back)
 
     def _fold(self, connection: Connection, folds: Sequence[Fold]) -> None:
         for fold in folds:
@@ -266,24 +270,65 @@ class Ledger:
             self._check(line.payload, checksum, f"what {line.agent} sent about {line.target}")
             yield line
 
-    def write_runs(self, runs: Iterable[Run], records: Collection[dict[str, Any]]) -> None:
-        """Note when jobs began, and what became of their earlier runs; all or nothing."""
+    def write_runs(
+        self,
+        runs: Iterable[Run],
+        records: Collection[dict[str, Any]],
+        now_seconds: float,
+        facts: Iterable[Fact] = (),
+        owned: tuple[Owned, Owned] = ({}, {}),
+    ) -> None:
+        """Note when jobs began, whose they are, what became of their earlier runs, and what Slurm says; all or nothing.
+
+        ``owned`` is what all runs did that are over, now and when it was written last.
+        """
         rows = [
-            {**one.name._asdict(), "start_seconds": one.start_seconds, "earlier": dump(one.earlier)} for one in runs
+            {
+                "filesystem": filesystem,
+                "job": job,
+                "start_seconds": start_seconds,
+                "earlier": dump(earlier),
+                **{name: getattr(owner, name, None) for name in _OWNER},
+            }
+            for (filesystem, job), start_seconds, earlier, owner in runs
         ]
-        with self._transaction() as connection:
-            add(connection, records)
+        with self.transaction() as connection:
+            add(connection, records, now_seconds)
             if rows:
-                connection.execute(_upsert(run, "start_seconds", "earlier"), rows)
+                connection.execute(_upsert(run, "start_seconds", "earlier", *_OWNER), rows)
+            told = [{**one._asdict(), "checksum": zlib.crc32(one.payload)} for one in facts]
+            if told:
+                connection.execute(_upsert(fact, "checksum", "payload"), told)
+            write_owned(connection, *owned)
 
     def runs(self) -> Iterator[Run]:
         """Return what is known of jobs that are not over."""
-        for cluster, job, start_seconds, earlier in self._rows(select(run)):
+        owners: dict[tuple[str, str, str], Owner] = {}
+        for filesystem, job, start_seconds, earlier, cluster, account, user in self._rows(select(run)):
             try:
                 amounts = load(earlier)
             except (ValueError, TypeError) as error:
                 raise LedgerError(sqlite.damaged(self.path, f"the run of job {job!r}: {error}")) from error
-            yield Run(JobName(cluster, job), start_seconds, amounts)
+            owner = None
+            if cluster is not None:  # each is there once: they have many runs
+                owner = owners.setdefault((cluster, account, user), Owner(cluster, account, user))
+            yield Run((filesystem, job), start_seconds, amounts, owner)
+
+    def owned(self) -> Owned:
+        """Return what runs did that are over, by whose they were."""
+        with self.transaction() as connection:
+            try:
+                return dict(read_owned(connection))
+            except (ValueError, TypeError) as error:
+                raise LedgerError(sqlite.damaged(self.path, f"what users did: {error}")) from error
+
+    def facts(self) -> Iterator[Fact]:
+        """Return what Slurm said last of jobs that are not over, and who has which uid."""
+        query = select(*(fact.c[name] for name in Fact._fields), fact.c.checksum)
+        for *fields, checksum in self._rows(query):
+            known = Fact(*fields)
+            self._check(known.payload, checksum, f"what Slurm said of {known.kind} {known.number}")
+            yield known
 
     def let_go(self) -> Amounts:
         """Return what jobs did that are over, all together."""
@@ -294,10 +339,30 @@ class Ledger:
                 raise LedgerError(sqlite.damaged(self.path, f"what jobs did that are over: {error}")) from error
         return {}
 
+    def relayed(self) -> Iterator[tuple[str, bytes]]:
+        """Return what relays told in all, by file system."""
+        for filesystem, checksum, payload in self._rows(select(relayed)):
+            self._check(payload, checksum, f"what relays told of {filesystem}")
+            yield filesystem, payload
+
+    def write_relayed(self, filesystem: str, payload: bytes) -> None:
+        """Replace what relays told in all of a file system."""
+        row = {"filesystem": filesystem, "checksum": zlib.crc32(payload), "payload": payload}
+        with self.transaction() as connection:
+            connection.execute(_upsert(relayed, "checksum", "payload"), row)
+        self._written_bytes += len(payload)
+
     def records_of(self, names: Sequence[JobName]) -> dict[JobName, list[dict[str, Any]]]:
         """Return the final records of some jobs, each job's newest first."""
         with sqlite.translated(self.path), self._connection.begin():
             return named(self._connection, names)
+
+    def expire(self, before_seconds: float) -> bool:
+        """Take out a few of the final records that were written before then; tell whether there were any."""
+        with self.transaction() as connection:
+            gone = expire(connection, before_seconds, _EXPIRED_AT_ONCE)
+        self._written_bytes += gone * sqlite.PAGE_BYTES
+        return bool(gone)
 
     def settle(self) -> None:
         """Keep the WAL small; between transactions, when nobody waits."""
@@ -308,9 +373,9 @@ class Ledger:
     def probe(self) -> None:
         """Fail if nothing of some size can be written now. First the WAL gives back the room that it can."""
         sqlite.checkpoint(self._connection, self.path)
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(_upsert(meta, "value"), {"name": "probe", "value": " " * _PROBE_BYTES})
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(delete(meta).filter_by(name="probe"))
 
     def close(self) -> None:
@@ -329,7 +394,8 @@ class Ledger:
         return self._open
 
     @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[Connection]:
+        """Read and write, all or nothing, unless somebody else has taken the ledger over."""
         connection = self._connection
         with sqlite.translated(self.path), connection.begin():
             epoch = connection.execute(select(writer.c.epoch)).scalar_one()
@@ -355,10 +421,15 @@ def write_let_go(connection: Connection, amounts: Amounts) -> None:
     connection.execute(insert(let_go), {"amounts": dump(amounts)})
 
 
-def forget_runs(connection: Connection, names: Iterable[JobName]) -> None:
+def forget_runs(connection: Connection, keys: Iterable[JobKey]) -> None:
     """Forget the runs of jobs that are over."""
-    for name in names:
-        connection.execute(delete(run).filter_by(**name._asdict()))
+    for filesystem, job in keys:
+        connection.execute(delete(run).filter_by(filesystem=filesystem, job=job))
+
+
+def forget_facts(connection: Connection, cluster: str, number: int) -> None:
+    """Forget what Slurm said of a job that is over."""
+    connection.execute(delete(fact).filter_by(cluster=cluster, kind=JOB_FACT, number=number))
 
 
 def _upsert(table: Table, *changed: str) -> Insert:

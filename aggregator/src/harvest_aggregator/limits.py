@@ -17,6 +17,10 @@ HELD_BYTES: Final = 32 << 20
 least twice as much: as it came, and as a message."""
 PENDING_BYTES: Final = 16 << 20
 """Of one stream, in whole sweeps that wait for the delivery before them."""
+RELAY_BYTES_MAX: Final = 40 << 20
+"""One picture that a relay tells: 262,144 nodes."""
+RELAYS_AT_ONCE: Final = 2
+"""So many pictures are read at the same time; the others wait."""
 CONNECTIONS_MAX: Final = 8192
 """An idle one costs 20 KB until its handshake must be done."""
 _HANDSHAKE_MILLISECONDS: Final = 10_000  # gRPC's own limit is two minutes

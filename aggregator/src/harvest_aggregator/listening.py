@@ -1,5 +1,6 @@
-"""The port that agents come to, and the certificates it shows."""
+"""The port that agents and relays come to, and the certificates it shows."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import grpc
@@ -17,10 +18,10 @@ class ListeningError(Exception):
 class Port:
     """A gRPC server that asks everybody for a certificate, and can change its own while it runs."""
 
-    def __init__(self, handler: grpc.GenericRpcHandler, address: str, tls: Tls) -> None:
+    def __init__(self, handlers: Sequence[grpc.GenericRpcHandler], address: str, tls: Tls) -> None:
         self._fresh: grpc.ServerCertificateConfiguration | None = None
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
-        self._server.add_generic_rpc_handlers((handler,))
+        self._server.add_generic_rpc_handlers(tuple(handlers))
         credentials = grpc.dynamic_ssl_server_credentials(
             _configuration(tls),
             self._changed,  # type: ignore[arg-type]  # may return nothing, says gRPC; its types do not

@@ -1,7 +1,7 @@
 """What jobs did of which there are no records any more, and what could not be known of them; the ledger keeps it."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,7 @@ from harvest_aggregator.published import InDoubt
 from harvest_aggregator.tallies import Tally
 from harvest_core.accounting.parking import JobSum, Sums, hand_over, park
 from harvest_core.accounting.targets import StayKey, TargetAccount
+from harvest_core.jobs.identity import JobName
 
 
 @dataclass(slots=True)
@@ -55,32 +56,39 @@ class Parked:
 
 Leaving = dict[bytes, Parked]
 """What leaves a target, by job."""
+Watched = Callable[[bytes], JobName | None]
+"""Returns whose an id is, if somebody wants to know what that job does on each target."""
 
 
-def let_go(leaving: Leaving, account: TargetAccount, changed: Iterable[StayKey], tally: Tally) -> None:
+def let_go(
+    leaving: Leaving, account: TargetAccount, changed: Iterable[StayKey], tally: Tally, watched: Watched
+) -> None:
     """Take what is over out of a target: rows of which nothing can come back, and the marks of who has none left."""
     for key in changed:
-        _add(leaving, park(account.stays[key]))
+        _add(leaving, park(account.stays[key]), tally, watched)
     marked = tally.flagged.keys() | tally.incomplete
     if marked:
         here = {job for stay in account.stays.values() for _, mount in stay.mounts for job in mount.jobs}
         _take_marks(leaving, tally, marked - here)
 
 
-def take_over(leaving: Leaving, account: TargetAccount, jobs: Collection[bytes], tally: Tally) -> set[StayKey]:
+def take_over(
+    leaving: Leaving, account: TargetAccount, jobs: Collection[bytes], tally: Tally, watched: Watched
+) -> set[StayKey]:
     """Take all that jobs did so far out of a target, and their marks; return the stays that this changed."""
     changed: set[StayKey] = set()
     for key, stay in account.stays.items():
         for _, mount in stay.mounts:
             rows = [row for row, job in enumerate(mount.jobs) if job in jobs and mount.total(row).any()]
             if rows:
-                _add(leaving, hand_over(mount, np.array(rows)))
+                _add(leaving, hand_over(mount, np.array(rows)), tally, watched)
                 changed.add(key)
     _take_marks(leaving, tally, jobs)
     return changed
 
 
-def _add(leaving: Leaving, sums: Sums) -> None:
+def _add(leaving: Leaving, sums: Sums, tally: Tally, watched: Watched) -> None:
+    tally.leave(sums, watched)
     for job, done in sums.items():
         leaving.setdefault(job, Parked()).add(Parked(done))
 

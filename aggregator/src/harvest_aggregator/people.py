@@ -10,7 +10,7 @@ from harvest.v1.stream_pb2 import SlurmJob
 from harvest_aggregator.answers import printed
 from harvest_aggregator.catalogue import Catalogue, Integers
 from harvest_aggregator.published import Published
-from harvest_aggregator.slurm import ClusterFacts, is_alive
+from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.jobs.identity import Identity
 from harvest_core.jobs.life import BUSY_SECONDS, FORGOTTEN_SECONDS, Life, Sign, life
@@ -31,6 +31,7 @@ class Person(NamedTuple):
 
 _IDLE: Final = (BUSY_SECONDS, FORGOTTEN_SECONDS)
 """Where idleness changes what a job is doing, as far as that is not Slurm's to say."""
+_NO_JOBS: Final[Mapping[int, SlurmJob]] = {}
 GROUPINGS: Final = {
     "user": ("user",),
     "account": ("account",),
@@ -49,7 +50,7 @@ class People:
         self._clusters = published.clusters
         self._starts = published.starts
         self._jobs = catalogue.jobs
-        idle = (published.tick_seconds or 0) - np.maximum(_last_ticks(catalogue), 0)
+        idle = (published.tick_seconds or 0) - np.maximum(_worked(catalogue, published.first_tick), 0)
         self._idle = np.digitize(idle, _IDLE).tolist()
         self._lives: dict[tuple[str | None, int], Life] = {}
         """What was found out once: there are few words of Slurm, and few kinds of idleness."""
@@ -107,21 +108,19 @@ class People:
     def grouped(self, numbers: Integers, by: str) -> tuple[list[Person], Integers]:
         """Return who is behind some jobs, each once, and for every job which of them it is; -1 where nobody knows."""
         fields = GROUPINGS[by]
-        chosen = attrgetter(fields[0], *fields)  # the first one twice: so it is always several
-        groups: dict[tuple[str | None, ...], int] = {}
-        places = np.full(len(numbers), -1, np.int64)
-        for place, number in enumerate(numbers.tolist()):
-            job = self.job(number)
-            if job is None:
-                some = chosen(self.person(number))
-            elif fields[0] == "process":
-                continue
-            else:
-                some = chosen(job)
-            if some[0]:
-                places[place] = groups.setdefault(some, len(groups))
-        people = [{name: text or None for name, text in zip(fields, some[1:], strict=True)} for some in groups]
-        return [Person(**some) for some in people], places
+        chosen = attrgetter(*fields)  # of one field no tuple: there may be very many jobs
+        jobs = {cluster: facts.jobs for cluster, facts in self._clusters.items()}
+        groups: dict[Any, int] = {}
+        places: list[int] = []
+        for number in numbers.tolist():
+            identity = self._jobs[number]
+            job = jobs.get(identity.name.cluster, _NO_JOBS).get(identity.number or 0)
+            some: Any = None if job is not None and by == "process" else chosen(job or self.person(number))
+            is_known = some and (len(fields) == 1 or some[0])
+            places.append(groups.setdefault(some, len(groups)) if is_known else -1)
+        found = [dict(zip(fields, (some,) if len(fields) == 1 else some, strict=True)) for some in groups]
+        people = [Person(**{name: text or None for name, text in some.items()}) for some in found]
+        return people, np.array(places, np.int64)
 
 
 _WHOSE: Final[Mapping[str, Callable[[People, int], str | None]]] = {
@@ -144,7 +143,7 @@ def told_by_slurm(job: SlurmJob | None, person: Person) -> Json:
         "array": None if job is None else array_name(job),
         "submit_seconds": None if job is None else job.submit_seconds or None,
         "start_seconds": None if job is None else job.start_seconds or None,
-        "end_seconds": None if job is None or is_alive(job) else job.end_seconds or None,
+        "end_seconds": None if job is None else job.end_seconds or None,
         "nodes": None if job is None else job.nodes or None,
         "exit_code": None if job is None else job.exit_code or None,
     }
@@ -172,8 +171,16 @@ def person_of(job: SlurmJob | None, identity: Identity, clusters: Mapping[str, C
     return Person(user=str(identity.process.uid), process=identity.process.name)
 
 
-def _last_ticks(catalogue: Catalogue) -> Integers:
-    ticks = np.full(catalogue.count, NEVER, np.int64)
+def _worked(catalogue: Catalogue, first_tick: int | None) -> Integers:
+    """Return when jobs last did anything: by our own sweeps, since servers' clocks may be wrong.
+
+    Only of what was done before the first of these nobody else can say when it was.
+    """
+    changed, told = (np.full(catalogue.count, NEVER, np.int64) for _ in range(2))
     for part in catalogue.parts:
-        ticks[part.job] = np.maximum(ticks[part.job], part.table.last_tick)
-    return ticks
+        changed[part.job] = np.maximum(changed[part.job], part.table.changed_tick)
+        told[part.job] = np.maximum(told[part.job], part.table.last_tick)
+    if first_tick is None:
+        return changed
+    before = np.where(told == NEVER, changed, np.minimum(told, changed))
+    return np.where(changed > first_tick, changed, before)

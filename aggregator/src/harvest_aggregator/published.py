@@ -6,10 +6,13 @@ from typing import Any, NamedTuple, Self
 
 from harvest.v1.stream_pb2 import AgentHealth, ReadCost
 from harvest_aggregator.amounts import Amounts
-from harvest_aggregator.clients import Client
+from harvest_aggregator.clients import Client, ClientTables
 from harvest_aggregator.nodes import Nodes
+from harvest_aggregator.owners import Owned, Owner
 from harvest_aggregator.slurm import ClusterFacts
+from harvest_core.accounting.mounts import Integers
 from harvest_core.accounting.sweeps import ClosedSweep, Place
+from harvest_core.accounting.totals import Counter
 from harvest_core.jobs.identity import NOBODYS, Identities, JobName
 
 JobKey = tuple[str, bytes]
@@ -80,6 +83,35 @@ class AgentStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RelayStatus:
+    """What a relay told last of one file system."""
+
+    relay: str
+    filesystem: str
+    tick_seconds: int
+    period_seconds: int
+    complete: bool
+    """All targets that should have reported there had done so."""
+    nodes: int
+    lower_nodes: int
+    """Told with less than before: what was told before stands until it is passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TargetTotals:
+    """What was done on one target since ever, by all jobs together and by each that is watched."""
+
+    counters: tuple[Counter, ...]
+    samples: Integers
+    """By counter."""
+    sums: Integers
+    jobs: tuple[JobName, ...] = ()
+    job_samples: Integers
+    """By job and counter."""
+    job_sums: Integers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """One closed, durable sweep, and how things stand around it."""
 
@@ -100,13 +132,32 @@ class Published:
     """Whose jobs ids are."""
     clusters: Mapping[str, ClusterFacts] = field(default_factory=dict)
     """What Slurm says, by cluster."""
-    earlier: Mapping[JobName, Amounts] = field(default_factory=dict)
+    earlier: Mapping[JobKey, Amounts] = field(default_factory=dict)
     """What earlier runs did of jobs that were requeued, or whose numbers are used again: it is in the tables, too."""
     starts: Mapping[JobName, int] = field(default_factory=dict)
     """When their present runs began, as far as anybody knows."""
+    first_tick: int | None = None
+    """Of the first sweep since the aggregator began, or the site changed: totals that are as old may be older."""
     let_go: Amounts = field(default_factory=dict)
     """What all jobs together did that are over and in no table any more."""
     before: Mapping[JobName, Sequence[dict[str, Any]]] = field(default_factory=dict)
     """Records of jobs that showed again after these were written, the newest first."""
+    owners: Mapping[JobName, Owner] = field(default_factory=dict)
+    """Whose the present runs of jobs are."""
+    owned: Owned = field(default_factory=dict)
+    """What runs did that are over: those of which nothing is in the tables, or which are among the earlier ones."""
+    finished: Owned = field(default_factory=dict)
+    """Likewise, those included whose final records were written after the sweep was closed."""
+    by_target: Mapping[Place, TargetTotals] | None = None
+    """What all jobs did on each target, and those that are watched; nothing where no sink shows it."""
+    client_tables: Mapping[str, ClientTables] = field(default_factory=dict)
+    """What every client did in all, by file system."""
+    relayed: tuple[RelayStatus, ...] = ()
+    """What relays told since the aggregator began."""
     over: frozenset[JobName] = frozenset()
     """Jobs that are in the sweep, and whose final records were written after it was closed."""
+
+    @property
+    def agents_here(self) -> frozenset[str]:
+        """The agents whose stream is open."""
+        return frozenset(agent.name for agent in self.agents if agent.connected)

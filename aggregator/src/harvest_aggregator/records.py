@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, create_engine, func, select
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, create_engine, delete, func, select
 from sqlalchemy.dialects.sqlite import insert  # PostgreSQL's has the same methods
 from sqlalchemy.pool import NullPool
 
@@ -30,23 +30,33 @@ _NAMES_AT_ONCE: Final = 400
 """SQLite takes no more than some thousand values in a query."""
 
 
-def add(connection: Connection, records: Collection[Json]) -> None:
+def add(connection: Connection, records: Collection[Json], now_seconds: float) -> None:
     """Write records of what was done, each as the API tells a job; what was written of the same run before stays."""
     former = named(connection, [_name(record) for record in records])
-    write(connection, [with_former(record, former.get(_name(record), ())) for record in records])
+    write(connection, [with_former(record, former.get(_name(record), ())) for record in records], now_seconds)
 
 
 def _name(record: Json) -> JobName:
     return JobName(record["cluster"], record["job"].encode("utf-8", "surrogateescape"))
 
 
-def write(connection: Connection, records: Iterable[Json]) -> None:
+def write(connection: Connection, records: Iterable[Json], now_seconds: float) -> None:
     """Write records; one that is there already is replaced."""
-    rows = [_row(record) for record in records]
+    rows = [{**_row(record), "written_seconds": int(now_seconds)} for record in records]
     if rows:
         row = insert(job)
         changed = {one.name: row.excluded[one.name] for one in job.c if not one.primary_key}
         connection.execute(row.on_conflict_do_update(index_elements=job.primary_key, set_=changed), rows)
+
+
+def expire(connection: Connection, before_seconds: float, most: int) -> int:
+    """Take out some of the records that were written before then, the oldest first; return how many these were."""
+    key = job.primary_key.columns
+    oldest = select(*key).where(job.c.written_seconds < before_seconds).order_by(job.c.written_seconds).limit(most)
+    keys = [dict(row) for row in connection.execute(oldest).mappings()]
+    for one in keys:
+        connection.execute(delete(job).filter_by(**one))
+    return len(keys)
 
 
 def _row(record: Json) -> Json:

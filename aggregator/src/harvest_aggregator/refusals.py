@@ -2,12 +2,13 @@
 
 from typing import Final
 
-from harvest.v1.stream_pb2 import Refusal, RefusalReason
+from harvest.v1.stream_pb2 import Refusal, RefusalReason, RelayRefusalReason
 
 CLONE: Final = RefusalReason.REFUSAL_REASON_CLONE
 TARGET_TAKEN: Final = RefusalReason.REFUSAL_REASON_TARGET_TAKEN
 PROTOCOL: Final = RefusalReason.REFUSAL_REASON_PROTOCOL
 NOT_READY: Final = RefusalReason.REFUSAL_REASON_NOT_READY
+DENIED: Final = "denied"
 
 
 class DeniedError(Exception):
@@ -19,9 +20,26 @@ class RefusedError(Exception):
 
     def __init__(self, reason: RefusalReason.ValueType, message: str, *, retry_after_seconds: int) -> None:
         super().__init__(message)
-        self.label: Final = RefusalReason.Name(reason).removeprefix("REFUSAL_REASON_").lower()
-        """The reason, as metrics name it."""
+        self.label: Final = label(reason)
         self.refusal: Final = Refusal(reason=reason, message=message, retry_after_seconds=retry_after_seconds)
+
+
+def label(reason: RefusalReason.ValueType) -> str:
+    """Return a reason as metrics name it."""
+    return RefusalReason.Name(reason).removeprefix("REFUSAL_REASON_").lower()
+
+
+LABELS: Final = (DENIED, *map(label, (CLONE, TARGET_TAKEN, PROTOCOL, NOT_READY)))
+"""Every reason, as metrics name it."""
+
+
+def relay_label(reason: RelayRefusalReason.ValueType) -> str:
+    """Return why a relay is refused, as metrics name it."""
+    return RelayRefusalReason.Name(reason).removeprefix("RELAY_REFUSAL_REASON_").lower()
+
+
+RELAY_LABELS: Final = (DENIED, *map(relay_label, RelayRefusalReason.values()[1:]))
+"""Likewise of relays; the first is none."""
 
 
 class NonsenseError(RefusedError):

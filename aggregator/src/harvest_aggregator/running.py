@@ -21,7 +21,11 @@ from harvest_aggregator.listening import Port
 from harvest_aggregator.metrics import Metrics
 from harvest_aggregator.records import Records
 from harvest_aggregator.refusals import NOT_READY, RefusedError
+from harvest_aggregator.relays.receiving import Relays
+from harvest_aggregator.relays.taking import relay_warnings
 from harvest_aggregator.serving import Address, Serving, serving
+from harvest_aggregator.sinks.contract import Plan
+from harvest_aggregator.sinks.relay import relay_plans
 from harvest_aggregator.sinks.running import Sinks
 from harvest_aggregator.sinks.table import plans
 from harvest_aggregator.slurm import slurm_warnings
@@ -49,6 +53,7 @@ class Settings:
 
     files: OrderFiles
     data: Path
+    secrets: Path | None = None
     grpc: str
     http: Address
     http_token: str | None
@@ -70,14 +75,20 @@ class Aggregator:
             self._orders.own,
             on_close=lambda sweep, now: self._metrics.sweep_closed(sweep, now_seconds=now),
             on_publish=self._sinks.offer,
+            on_kept=lambda seconds: self._metrics.kept(seconds=seconds),
         )
         self._metrics = Metrics(
             lambda: self._keeper.published,
             version=version("harvest-aggregator"),
+            site=lambda: self._orders.own,
             ledger_bytes=self._ledger_bytes,
             queued_sweeps=lambda: self._streams.queued_sweeps,
+            is_ready=lambda: not self.readiness(),
+            certificate_end=lambda: self._certificate_end().timestamp(),
+            agents_until=lambda: self._streams.certificate_ends,
             sinks=self._sinks.healths,
         )
+        self._relays = Relays(self._keeper, self._orders.admission, metrics=self._metrics, now=_now)
         self._streams = Streams(self._keeper, self._orders.own, self._orders.admission, metrics=self._metrics, now=_now)
         self._not_yet: str | None = "the ledger is being read"
         self._refused: str | None = None
@@ -94,7 +105,7 @@ class Aggregator:
         ) as http:
             _log.info("HTTP is served", url=http.url)
             await asyncio.to_thread(self._keeper.start)
-            self._sinks.change(plans(self._orders.own))
+            self._sinks.change(self._plans())
             try:
                 await self._serve(http)
             finally:
@@ -103,7 +114,7 @@ class Aggregator:
         _log.info("stopped")
 
     async def _serve(self, http: Serving) -> None:
-        port = Port(self._streams.handler, self._settings.grpc, self._orders.tls)
+        port = Port((self._streams.handler, self._relays.handler), self._settings.grpc, self._orders.tls)
         await port.open()
         try:
             self._not_yet = None
@@ -147,6 +158,7 @@ class Aggregator:
         self._certificate = orders.tls.certificate
         port.show(orders.tls)
         self._streams.admit(orders.admission)
+        self._relays.admit(orders.admission)
         self._changed.put_nowait(orders)
 
     async def _follow(self) -> None:
@@ -166,7 +178,7 @@ class Aggregator:
             self._delayed = str(error)
             return False
         self._orders, self._delayed = orders, None
-        self._sinks.change(plans(orders.own))
+        self._sinks.change(self._plans())
         await self._streams.change(orders.own)
         _log.info("changed files are in use")
         self._warn()
@@ -185,6 +197,7 @@ class Aggregator:
     def warnings(self) -> list[str]:
         """Return what somebody should know although agents are served."""
         left = days_left(self._certificate_end(), _now())
+        published = self._keeper.published
         return [
             *([f"changed files are refused, the old ones stay in use: {self._refused}"] if self._refused else []),
             *(
@@ -194,8 +207,17 @@ class Aggregator:
             ),
             *([f"the aggregator's certificate ends in {left} days"] if 0 <= left < _CERTIFICATE_DAYS else []),
             *self._sinks.warnings(),
-            *slurm_warnings(self._keeper.published.clusters, _now().timestamp()),
+            *relay_warnings(self._orders.own, published.relayed, _now().timestamp()),
+            *slurm_warnings(published.clusters, published.agents_here, _now().timestamp()),
         ]
+
+    def _plans(self) -> dict[str, Plan]:
+        """Return what sinks and relays are told."""
+        site, secrets = self._orders.own, self._settings.secrets
+        return {
+            **plans(site, secrets, self._keeper.ask_showing),
+            **relay_plans(site, secrets, own_site=self._orders.admission.site),
+        }
 
     def _warn(self) -> None:
         for part in unimplemented(self._orders.site):
@@ -216,6 +238,8 @@ class Aggregator:
             site=lambda: self._orders.own,
             readiness=self.readiness,
             warnings=self.warnings,
+            sinks=self._sinks.healths,
+            find_sink=self._sinks.find,
             metrics=self._metrics,
             records=Records(self._ledger_file),
             token=self._settings.http_token,

@@ -174,15 +174,23 @@ class Serving(uvicorn.Server):
         yield
 
 
+def bound(host: str, *, dual_stack: bool) -> str:
+    """Return the number to bind to; all addresses are those of IPv4 where the kernel has no IPv6."""
+    if host == "::" and not dual_stack:
+        return "0.0.0.0"  # noqa: S104 - the same, in the other family
+    return "127.0.0.1" if host == "localhost" else host
+
+
 def _listener(address: Address) -> socket.socket:
-    host = "127.0.0.1" if address.host == "localhost" else address.host
+    dual_stack = socket.has_dualstack_ipv6()
+    host = bound(address.host, dual_stack=dual_stack)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server(
             (host, address.port),
             family=family,
             backlog=_BACKLOG,
-            dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
+            dualstack_ipv6=host == "::" and dual_stack,
         )
     except OSError as error:
         raise ServingError(f"cannot listen on {address} for HTTP: {error.strerror or error}") from error

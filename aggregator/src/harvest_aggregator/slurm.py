@@ -1,8 +1,9 @@
 """What the clusters' Slurm said last of every job, who has which uid, and what is still to be asked."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from harvest.v1.stream_pb2 import JobQuestion, JobTable, SlurmHealth, SlurmJob, UserName
 from harvest_aggregator.refusals import NonsenseError
@@ -16,6 +17,20 @@ JOBS_MOST: Final = 1_000_000
 _NOBODYS: Final = SlurmJob()
 _KEPT_SECONDS: Final = 3600
 """So long after its end a job is remembered that never did anything on Lustre: it may still show there."""
+
+
+JOB_FACT: Final = "job"
+_USER_FACT: Final = "user"
+_UNSAVED_AT_ONCE: Final = 10_000
+
+
+class Fact(NamedTuple):
+    """What was said of a job, or of a user, as bytes: for the ledger."""
+
+    cluster: str
+    kind: str
+    number: int
+    payload: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +69,10 @@ class _Cluster:
         """Jobs of which something new was told since somebody looked."""
         self.replaced: dict[int, SlurmJob] = {}
         """Earlier runs that were replaced by later ones, likewise."""
+        self.unsaved: set[tuple[str, int]] = set()
+        """Of which jobs that did something on Lustre, and of which users, the ledger has not the last word."""
+        self._restored: set[int] = set()
+        """Jobs of which it has, though nobody has met them yet."""
 
     def begin(self) -> None:
         """Expect a whole table: one that another stream began never comes to its end."""
@@ -73,13 +92,14 @@ class _Cluster:
                 self._arriving = None
         else:
             for job in table.jobs:
-                self._jobs[job.id] = self._newer(self._jobs, job)
+                self._know(self._newer(self._jobs, job))
                 self._lost.discard(job.id)
         self._give_up(table.unknown_jobs)
         self._unknown.difference_update(job.id for job in table.jobs)
         for user in table.users:
             if len(self._users) < _USERS_MOST:
                 self._users[user.uid] = user
+                self.unsaved.add((_USER_FACT, user.uid))
         if table.last:
             self.health = table.health
 
@@ -93,17 +113,25 @@ class _Cluster:
                 over = SlurmJob()
                 over.CopyFrom(self._jobs[number])
                 over.state = ""
-                self._jobs[number] = over
+                self._know(over)
                 self.changed.add(number)
 
     def _replace(self, whole: dict[int, SlurmJob]) -> None:
         """Take a whole table: who is not in it any more has ended, and how is to be asked."""
         gone = {number: job for number, job in self._jobs.items() if number not in whole}
         self._lost |= {number for number, job in gone.items() if is_alive(job)}
-        self._jobs = {**gone, **{number: self._newer(self._jobs, job) for number, job in whole.items()}}
+        for job in whole.values():
+            self._know(self._newer(self._jobs, job))
         self._lost.difference_update(whole)
         self._asked.clear()  # the agent may be another one, which was never asked
         self._asked_users.clear()
+
+    def _know(self, job: SlurmJob) -> None:
+        if job != self._jobs.get(job.id):
+            self._restored.discard(job.id)
+            if job.id in self._met:
+                self.unsaved.add((JOB_FACT, job.id))
+        self._jobs[job.id] = job
 
     def _newer(self, known: Mapping[int, SlurmJob], told: SlurmJob) -> SlurmJob:
         """Return the later of two runs of one number: it may have been requeued, or used again."""
@@ -114,7 +142,9 @@ class _Cluster:
         return newer
 
     def meet(self, jobs: Iterable[int], uids: Iterable[int]) -> None:
-        self._met.update(jobs)
+        new = set(jobs) - self._met
+        self._met |= new
+        self.unsaved.update((JOB_FACT, number) for number in (new & self._jobs.keys()) - self._restored)
         self._met_users.update(uids)
 
     def question(self) -> JobQuestion | None:
@@ -145,8 +175,25 @@ class _Cluster:
     def forget_job(self, number: int) -> None:
         for known in (self._met, self._lost, self._unknown, self._asked):
             known.discard(number)
+        self.unsaved.discard((JOB_FACT, number))
+        self._restored.discard(number)
         if not is_alive(self._jobs.get(number, _NOBODYS)) and self._jobs.pop(number, None) is not None:
             self._facts = None
+
+    def payload(self, kind: str, number: int) -> bytes:
+        """Return what the ledger should have."""
+        known = self._jobs if kind == JOB_FACT else self._users
+        return known[number].SerializeToString()
+
+    def restore(self, fact: Fact) -> None:
+        """Take back what was known; whatever was said since then is newer."""
+        if fact.kind == JOB_FACT:
+            if fact.number not in self._jobs:
+                self._jobs[fact.number] = SlurmJob.FromString(fact.payload)
+                self._restored.add(fact.number)
+        else:
+            self._users.setdefault(fact.number, UserName.FromString(fact.payload))
+        self._facts = None
 
     def facts(self) -> ClusterFacts:
         if self._facts is None:
@@ -220,6 +267,25 @@ class Clusters:
             cluster.changed, cluster.replaced = set(), {}
         return found
 
+    def unsaved(self) -> list[Fact]:
+        """Return what the ledger does not have yet; of much only some."""
+        pairs = ((name, cluster, *one) for name, cluster in self._clusters.items() for one in cluster.unsaved)
+        return [
+            Fact(name, kind, number, cluster.payload(kind, number))
+            for name, cluster, kind, number in islice(pairs, _UNSAVED_AT_ONCE)
+        ]
+
+    def saved(self, facts: Iterable[Fact]) -> None:
+        """Take in that the ledger has these."""
+        for fact in facts:
+            self._clusters[fact.cluster].unsaved.discard((fact.kind, fact.number))
+
+    def restore(self, facts: Iterable[Fact]) -> None:
+        """Take back what was known before: it holds until Slurm says something else."""
+        for fact in facts:
+            if fact.cluster in self._clusters:
+                self._clusters[fact.cluster].restore(fact)
+
     def facts(self) -> dict[str, ClusterFacts]:
         """Return what is known of each cluster."""
         return {name: cluster.facts() for name, cluster in self._clusters.items()}
@@ -230,17 +296,31 @@ class Clusters:
                 self.questions[cluster.agent] = question
 
 
-def slurm_warnings(clusters: Mapping[str, ClusterFacts], now_seconds: float) -> list[str]:
+def slurm_warnings(clusters: Mapping[str, ClusterFacts], here: Container[str], now_seconds: float) -> list[str]:
     """Say what is wrong with clusters' Slurm, for a person. Accounting goes on without it."""
     warnings = []
-    for name, facts in clusters.items():
+    for name, trouble in slurm_troubles(clusters, here).items():
+        facts = clusters[name]
         if facts.health is None:
-            warnings.append(f"Slurm of cluster {name}: its agent {facts.agent} has not said anything yet")
-        elif facts.health.problem:
+            warnings.append(f"Slurm of cluster {name}: {trouble}")
+        elif trouble:
             since = facts.health.answered_seconds
             ago = f"last answered {now_seconds - since:.0f} s ago" if since else "never answered"
-            warnings.append(f"Slurm of cluster {name} ({facts.agent}, {ago}): {facts.health.problem}")
+            warnings.append(f"Slurm of cluster {name} ({facts.agent}, {ago}): {trouble}")
     return warnings
+
+
+def slurm_troubles(clusters: Mapping[str, ClusterFacts], here: Container[str]) -> dict[str, str | None]:
+    """Return what is wrong with each cluster's Slurm, given which agents are here; nothing where it answers."""
+    return {name: _trouble(facts, here) for name, facts in clusters.items()}
+
+
+def _trouble(facts: ClusterFacts, here: Container[str]) -> str | None:
+    if facts.health is None:
+        return f"its agent {facts.agent} has not said anything yet"
+    if facts.agent not in here:
+        return f"its agent {facts.agent} is not connected"
+    return facts.health.problem or None
 
 
 def _is_earlier(told: SlurmJob, known: SlurmJob) -> bool:

@@ -17,7 +17,7 @@ from harvest_aggregator.tables import SCHEMA_VERSION, meta, schema, writer
 
 APPLICATION_ID: Final = 0x48525653  # "HRVS": what this file is, for file(1) and for us
 _MAGIC: Final = b"SQLite format 3\0"
-_PAGE_BYTES: Final = 16384  # batches are large: half the CPU of 4096
+PAGE_BYTES: Final = 16384  # batches are large: half the CPU of 4096
 _WAL_KEPT_BYTES: Final = 64 << 20
 _BUSY_SECONDS: Final = 5.0
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -83,7 +83,7 @@ def make(path: Path) -> None:
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with closing(sqlite3.connect(new, isolation_level=None)) as raw:
         for setting in (
-            *(f"page_size = {_PAGE_BYTES}", "journal_mode = WAL"),
+            *(f"page_size = {PAGE_BYTES}", "journal_mode = WAL"),
             *(f"application_id = {APPLICATION_ID}", f"user_version = {SCHEMA_VERSION}"),
         ):
             raw.execute(f"PRAGMA {setting}")

@@ -16,7 +16,7 @@ from harvest_aggregator.identity import Admission
 from harvest_aggregator.limits import HELD_BYTES, HELLO_SECONDS, STALL_SECONDS
 from harvest_aggregator.metrics import Metrics
 from harvest_aggregator.presence import Presence, Visit
-from harvest_aggregator.refusals import DeniedError, NonsenseError, RefusedError, ReplacedError, not_ready
+from harvest_aggregator.refusals import DENIED, DeniedError, NonsenseError, RefusedError, ReplacedError, not_ready
 from harvest_aggregator.requests import read_hello
 from harvest_aggregator.room import Room
 from harvest_aggregator.sessions import Context, House, Session
@@ -58,6 +58,14 @@ class Streams:
         """How many came that are not durable yet; asked by other threads while streams come and go."""
         return sum(session.queued_sweeps for session in tuple(self._sessions.values()))
 
+    @property
+    def certificate_ends(self) -> dict[str, float]:
+        """Until when the certificates are valid of the agents that are here; asked likewise."""
+        return {
+            session.visit.agent: session.certificate.not_valid_after_utc.timestamp()
+            for session in tuple(self._sessions.values())
+        }
+
     def admit(self, admission: Admission) -> None:
         """Act on a changed list of servers or changed CAs: cut the streams of those who would not be let in now."""
         self._admission = admission
@@ -88,17 +96,18 @@ class Streams:
     def _check(self, certificate: x509.Certificate) -> None:
         if (why := self._admission.why_refused(certificate, self._now())) is not None:
             raise DeniedError(why)
-        if _name(certificate) not in servers_of(self._house.site):  # told that nothing is wanted, it would keep nothing
+        if name_of(certificate) not in servers_of(self._house.site):
+            # told that nothing is wanted, it would keep nothing
             raise not_ready("the site that lists this server is not in use yet")
 
     async def _stream(self, _: object, context: Context) -> None:
         log = structlog.get_logger().bind(peer=context.peer())
         try:
-            certificate = _certificate(context)
-            log = log.bind(agent=_name(certificate))
+            certificate = certificate_of(context)
+            log = log.bind(agent=name_of(certificate))
             await self._serve(certificate, context, log)
         except DeniedError as error:
-            self._house.metrics.refusals.labels("denied").inc()
+            self._house.metrics.refusals.labels(DENIED).inc()
             log.warning("agent denied", reason=str(error))
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
         except RefusedError as error:
@@ -114,8 +123,8 @@ class Streams:
     async def _serve(self, certificate: x509.Certificate, context: Context, log: FilteringBoundLogger) -> None:
         self._check(certificate)
         hello = await _hello(context)
-        if hello.agent != _name(certificate):
-            raise DeniedError(f"agent {hello.agent[:100]!a} came with the certificate of {_name(certificate)}")
+        if hello.agent != name_of(certificate):
+            raise DeniedError(f"agent {hello.agent[:100]!a} came with the certificate of {name_of(certificate)}")
         self._check(certificate)  # the site may have changed while the Hello was waited for
         now_seconds = asyncio.get_running_loop().time()
         visit = Visit(
@@ -162,14 +171,16 @@ async def _hello(context: Context) -> Hello:
     return read_hello(data)
 
 
-def _certificate(context: Context) -> x509.Certificate:
+def certificate_of(context: Context) -> x509.Certificate:
+    """Return the certificate with which somebody came; raises DeniedError."""
     try:
         return load_certificate(b"".join(context.auth_context()["x509_pem_cert"]))
     except (KeyError, PkiError) as error:
         raise DeniedError("the certificate cannot be read") from error
 
 
-def _name(certificate: x509.Certificate) -> str:
+def name_of(certificate: x509.Certificate) -> str:
+    """Return the name in a certificate, for people."""
     try:
         return identity_of(certificate).name
     except PkiError:

@@ -4,6 +4,7 @@ from typing import Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Float,
     Index,
@@ -16,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 10
 """Of these tables and of what their payloads mean. A ledger of another one is refused, never guessed at."""
 
 schema = MetaData()
@@ -85,6 +86,7 @@ job = Table(
     Column("user", Text),
     Column("account", Text),
     Column("end_seconds", BigInteger, nullable=False),  # where nobody knows, when it last did anything
+    Column("written_seconds", BigInteger, nullable=False),  # by our own clock
     Column("read_bytes", BigInteger, nullable=False),
     Column("write_bytes", BigInteger, nullable=False),
     Column("iops", BigInteger, nullable=False),
@@ -92,6 +94,7 @@ job = Table(
     Column("payload", LargeBinary, nullable=False),
     PrimaryKeyConstraint("cluster", "job", "start_seconds"),
     Index("job_by_end", "end_seconds"),
+    Index("job_by_age", "written_seconds"),
     Index("job_by_user", "user", "end_seconds"),
     Index("job_by_account", "account", "end_seconds"),
 )
@@ -107,13 +110,52 @@ let_go = Table(
 run = Table(
     "run",
     schema,
-    Column("cluster", Text, nullable=False),
-    Column("job", LargeBinary, nullable=False),
-    Column("start_seconds", BigInteger, nullable=False),
+    Column("filesystem", Text, nullable=False),
+    Column("job", LargeBinary, nullable=False),  # Lustre's id: a site that is changed may call the job otherwise
+    Column("start_seconds", BigInteger, nullable=False),  # 0 where nobody knows
     Column("earlier", Text, nullable=False),
-    PrimaryKeyConstraint("cluster", "job"),
+    Column("cluster", Text),  # of whose it is; this and what follows is NULL where nobody knows
+    Column("account", Text),
+    Column("user", Text),
+    PrimaryKeyConstraint("filesystem", "job"),
 )
-"""Jobs that are not over: when the present run began, and what earlier ones did that the snapshots hold, too."""
+"""Jobs that are not over: when the present run began, whose it is, what earlier ones did that snapshots hold, too."""
+
+owned = Table(
+    "owned",
+    schema,
+    Column("cluster", Text, nullable=False),
+    Column("account", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("outside", Boolean, nullable=False),  # any job
+    Column("amounts", Text, nullable=False),
+    PrimaryKeyConstraint("cluster", "account", "user", "outside"),
+)
+"""What runs of jobs, and days of programs outside jobs, did that are over, all together, by whose they were."""
+
+shown = Table(
+    "shown",
+    schema,
+    Column("sink", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # of what
+    Column("subject", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("left_seconds", BigInteger, nullable=False),  # 0 while it is shown
+    PrimaryKeyConstraint("sink", "kind", "subject"),
+)
+"""What a sink has shown that counts: from which total on, so that it never shows less, nor anything twice."""
+
+fact = Table(
+    "fact",
+    schema,
+    Column("cluster", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # a job, or a user
+    Column("number", BigInteger, nullable=False),  # Slurm's, or a uid
+    Column("checksum", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("cluster", "kind", "number"),
+)
+"""What Slurm said last of jobs that are not over, and who has which uid: it may be away when the aggregator begins."""
 
 parked = Table(
     "parked",
@@ -126,6 +168,15 @@ parked = Table(
     PrimaryKeyConstraint("filesystem", "job", "kind"),
 )
 """What jobs did of which snapshots have no records any more; added to with the snapshots that they leave."""
+
+relayed = Table(
+    "relayed",
+    schema,
+    Column("filesystem", Text, primary_key=True),
+    Column("checksum", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+)
+"""The highest totals that relays ever told of the nodes of a file system: what is lower later is held there."""
 
 writer = Table("writer", schema, Column("epoch", BigInteger, nullable=False))
 """One row: who may write. Whoever opens the ledger raises the epoch, and who finds another one has lost."""

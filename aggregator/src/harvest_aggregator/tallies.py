@@ -1,11 +1,19 @@
-"""What could not be known, read or placed of one target, since ever. Kept beside its snapshots."""
+"""What could not be known, read or placed of one target, and what left it, since ever. Kept beside its snapshots."""
 
 import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from harvest_aggregator.published import InDoubt, Unknown
 from harvest_core.accounting.apply import Work
+from harvest_core.accounting.parking import Sums
+from harvest_core.accounting.totals import Counter
 from harvest_core.facts import Facts
+from harvest_core.jobs.identity import JobName
+
+Amount = dict[Counter, tuple[int, int]]
+"""(samples, sum) of every counter."""
 
 
 @dataclass(slots=True)
@@ -21,6 +29,10 @@ class Tally:
     unplaced_reads: int = 0
     flagged: dict[bytes, InDoubt] = field(default_factory=dict)
     incomplete: set[bytes] = field(default_factory=set)
+    left: Amount = field(default_factory=dict)
+    """What all records did that are in no snapshot any more."""
+    left_by: dict[JobName, Amount] = field(default_factory=dict)
+    """Likewise, of jobs whose work on each target somebody wants to know."""
 
     def add(self, facts: Facts, work: Work) -> bool:
         """Count what one read left open; tell whether jobs were marked."""
@@ -36,6 +48,13 @@ class Tally:
             self.ambiguous_bytes += amount
         return bool(work.ambiguities or work.incomplete_jobs)
 
+    def leave(self, sums: Sums, watched: Callable[[bytes], JobName | None]) -> None:
+        """Take in what records did that leave; whose they are counts where it is watched."""
+        for job, done in sums.items():
+            _plus(self.left, done.counters)
+            if (name := watched(job)) is not None:
+                _plus(self.left_by.setdefault(name, {}), done.counters)
+
     @property
     def unknown(self) -> Unknown:
         """Return what of it concerns clients."""
@@ -46,6 +65,10 @@ class Tally:
         fields = asdict(self)
         fields["flagged"] = {job.decode("latin-1"): all_ for job, all_ in self.flagged.items()}
         fields["incomplete"] = sorted(job.decode("latin-1") for job in self.incomplete)
+        fields["left"] = _listed(self.left)
+        fields["left_by"] = [
+            [name.cluster, name.job.decode("latin-1"), _listed(amount)] for name, amount in self.left_by.items()
+        ]
         return json.dumps(fields).encode()
 
     @classmethod
@@ -54,4 +77,22 @@ class Tally:
         fields = json.loads(payload)
         fields["flagged"] = {job.encode("latin-1"): InDoubt(*all_) for job, all_ in fields["flagged"].items()}
         fields["incomplete"] = {job.encode("latin-1") for job in fields["incomplete"]}
+        fields["left"] = _amount(fields["left"])
+        fields["left_by"] = {
+            JobName(cluster, job.encode("latin-1")): _amount(listed) for cluster, job, listed in fields["left_by"]
+        }
         return cls(**fields)
+
+
+def _plus(amount: Amount, more: Mapping[Counter, tuple[int, int]]) -> None:
+    for counter, (samples, total) in more.items():
+        before = amount.get(counter, (0, 0))
+        amount[counter] = (before[0] + samples, before[1] + total)
+
+
+def _listed(amount: Amount) -> list[list[Any]]:
+    return [[*counter, *both] for counter, both in amount.items()]
+
+
+def _amount(listed: Iterable[tuple[str, str, int, int]]) -> Amount:
+    return {(name, unit): (samples, total) for name, unit, samples, total in listed}

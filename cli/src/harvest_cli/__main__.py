@@ -48,6 +48,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "completion":
         print(SCRIPTS[options.shell](), end="")
         return 0
+    if options.command == "agent-bundle":
+        return _bundled(options)
     try:
         asker = Asker(chosen(vars(options), os.environ, _configured(os.environ)))
     except ConfigError as error:
@@ -60,6 +62,15 @@ def _run(options: argparse.Namespace) -> int:
     for note in desk.aggregators.notes:
         complain(f"note: {note}")
     return code
+
+
+def _bundled(options: argparse.Namespace) -> int:
+    try:
+        from harvest_cli import bundling  # noqa: PLC0415 - what it needs, the other commands do without
+    except ModuleNotFoundError as error:
+        complain(f"agent-bundle needs the Python package {error.name}: pip install 'harvest-cli[kubernetes]'")
+        return _WRONG
+    return bundling.run(options)
 
 
 def _answered(desk: Desk) -> int:

@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 from harvest_cli.config import DEFAULT_URL
@@ -28,6 +29,16 @@ def _pause(text: str) -> float:
         seconds = 0
     if not _FASTEST_SECONDS <= seconds < 86400:
         raise argparse.ArgumentTypeError(f"seconds, {_FASTEST_SECONDS} or more")
+    return seconds
+
+
+def _limit(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds <= 86400:
+        raise argparse.ArgumentTypeError("seconds, more than 0 and at most a day")
     return seconds
 
 
@@ -191,6 +202,52 @@ COMMANDS: Final[Mapping[str, Command]] = {
         description="Asks every aggregator how it is, and looks at servers and targets. The weightiest problem comes "
         "first, each with what to do about it. The exit code is 1 if there is any.",
         examples="  harvest doctor\n  harvest doctor --json\n",
+    ),
+    "agent-bundle": Command(
+        help="all that a server's agent needs to join a site in Kubernetes",
+        description="Makes a key on this machine, asks the operator for a certificate, and writes a folder for the "
+        "server: agent.toml, ca.crt, tls.crt and tls.key. The server must be listed in the site. It needs the "
+        "rights of the chart's ClusterRole harvest-agent-bundle; whoever may ask and not approve waits until somebody "
+        "else does.",
+        asks=False,
+        options=(
+            Option(name="site", metavar="SITE", help="the HarvestSite's name"),
+            Option(name="server", metavar="SERVER", help="the server's name as the site lists it"),
+            Option(name="--namespace", metavar="NAME", help="the site's namespace (default: the context's)"),
+            Option(
+                name="--out",
+                metavar="DIR",
+                read=Path,
+                is_file=True,
+                help="where to write; nothing is overwritten (default: harvest-agent-SERVER)",
+            ),
+            Option(
+                name="--endpoint",
+                metavar="[AGGREGATOR=]HOST:PORT",
+                is_repeated=True,
+                help="where the server reaches an aggregator (default: as the site's status says)",
+            ),
+            Option(
+                name="--timeout",
+                metavar="SECONDS",
+                read=_limit,
+                default=60.0,
+                help="how long to wait for approval and certificate (default: 60)",
+            ),
+            Option(
+                name="--kubeconfig",
+                metavar="FILE",
+                read=Path,
+                is_file=True,
+                help="how to reach Kubernetes (default: KUBECONFIG, ~/.kube/config)",
+            ),
+            Option(name="--context", metavar="NAME", help="which cluster and user of it (default: the current one)"),
+        ),
+        examples="""\
+  harvest agent-bundle example oss1
+  harvest agent-bundle example oss1 --namespace harvest --out /root/oss1
+  harvest agent-bundle example oss1 --endpoint node7.example:30023
+""",
     ),
     "completion": Command(
         help="completion for a shell",

@@ -166,7 +166,7 @@ def _busiest(here: Mapping[str, Any] | None) -> str:
 
 
 def _attributed(row: Json, by: str) -> Row:
-    owner = {"user": ("account",), "account": (), "process": ("user", "group")}[by]
+    owner = ("user", "group") if by == "process" else ()
     labels = (name(row["name"]), *(name(row.get(key)) for key in owner), count(row.get("jobs")))
     return Row(labels, row["rates"])
 
@@ -201,7 +201,7 @@ _LABELS: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("CLUSTER", rank=3),
         Column("NAME", rank=4),
     ),
-    "user": (Column("USER"), Column("ACCOUNT", rank=1), Column("JOBS", right=True)),
+    "user": (Column("USER"), Column("JOBS", right=True)),
     "account": (Column("ACCOUNT"), Column("JOBS", right=True)),
     "node": (Column("NODE"), Column("CLUSTER", rank=1)),
     "process": (Column("PROCESS"), Column("USER"), Column("GROUP", rank=1), Column("JOBS", right=True)),

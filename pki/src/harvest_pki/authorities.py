@@ -11,7 +11,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from harvest_pki.certificates import belongs
 from harvest_pki.errors import PkiError
-from harvest_pki.identities import Identity, Kind, ca_name, check_site, site_of_ca
+from harvest_pki.identities import Identity, Kind, ca_name, check_site, host_name, site_of_ca
 from harvest_pki.keys import PrivateKey, PublicKey, strong
 
 CA_LIFETIME: Final = timedelta(days=3650)
@@ -45,11 +45,11 @@ class Authority:
     ) -> Self:
         """Make the CA of a site, signed by itself."""
         check_site(site)
-        subject = _subject(f"Harvest CA {site}")
+        own = subject(f"Harvest CA {site}")
         usage = _usage(signs_certificates=True)
         certificate = (
-            _builder(subject, strong(key.public_key()), serial=serial, now=now, not_after=_end(now, lifetime))
-            .issuer_name(subject)
+            _builder(own, strong(key.public_key()), serial=serial, now=now, not_after=_end(now, lifetime))
+            .issuer_name(own)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectAlternativeName([ca_name(site)]), critical=False)
@@ -75,8 +75,12 @@ class Authority:
         serial: int,
         now: datetime,
         lifetime: timedelta | None = None,
+        hosts: Iterable[str] = (),
     ) -> x509.Certificate:
-        """Give an identity of this site a certificate; it ends with the CA at the latest."""
+        """Give an identity of this site a certificate; it ends with the CA at the latest.
+
+        ``hosts`` are names and addresses that stand beside the identity, for browsers and other programs of people.
+        """
         if identity.site != self.site:
             raise PkiError(f"the CA of site {self.site} cannot speak for site {identity.site}")
         ca_end = self.certificate.not_valid_after_utc
@@ -84,12 +88,14 @@ class Authority:
             raise PkiError(f"the CA of site {self.site} expired on {ca_end:%Y-%m-%d}: make a new one with `ca rotate`")
         not_after = min(_end(now, LIFETIMES[identity.kind] if lifetime is None else lifetime), ca_end)
         return (
-            _builder(_subject(identity.name), strong(public_key), serial=serial, now=now, not_after=not_after)
+            _builder(subject(identity.name), strong(public_key), serial=serial, now=now, not_after=not_after)
             .issuer_name(self.certificate.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(_PURPOSES[identity.kind]), critical=False)
-            .add_extension(x509.SubjectAlternativeName([identity.alternative_name]), critical=False)
+            .add_extension(
+                x509.SubjectAlternativeName([identity.alternative_name, *map(host_name, hosts)]), critical=False
+            )
             .add_extension(_issuer_key(self.certificate), critical=False)
             .sign(self.key, hashes.SHA256())
         )
@@ -98,6 +104,11 @@ class Authority:
 def rotated(bundle: Iterable[x509.Certificate], new: Authority, *, now: datetime) -> tuple[x509.Certificate, ...]:
     """Return what is trusted while a new CA takes over: the new one first, then the old ones that still live."""
     return (new.certificate, *(old for old in bundle if old != new.certificate and now < old.not_valid_after_utc))
+
+
+def subject(text: str) -> x509.Name:
+    """Return a subject for people to read; the alternative names are what counts."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:_COMMON_NAME_MAX])])
 
 
 def _is_ca(certificate: x509.Certificate) -> bool:
@@ -113,17 +124,12 @@ def _end(now: datetime, lifetime: timedelta) -> datetime:
     return now + lifetime
 
 
-def _subject(text: str) -> x509.Name:
-    """Return a subject for people to read; the alternative names are what counts."""
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:_COMMON_NAME_MAX])])
-
-
 def _builder(
-    subject: x509.Name, public_key: PublicKey, *, serial: int, now: datetime, not_after: datetime
+    name: x509.Name, public_key: PublicKey, *, serial: int, now: datetime, not_after: datetime
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
-        .subject_name(subject)
+        .subject_name(name)
         .public_key(public_key)
         .serial_number(serial)
         .not_valid_before(now - BACKDATED)

@@ -53,6 +53,15 @@ def days_left(not_after: datetime, now: datetime) -> int:
     return (not_after - now) // timedelta(days=1)
 
 
+def issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    """Tell whether a CA made a certificate."""
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
 def renewal_due(certificate: x509.Certificate, *, jitter: float) -> datetime:
     """Return when to renew: after two thirds of the lifetime; ``jitter`` (0 to 1) adds up to a tenth of it."""
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
@@ -65,17 +74,9 @@ def _why_not_of_site(
 ) -> str | None:
     if holder.site != site:
         return f"{holder.kind} {holder.name} belongs to site {holder.site}; this is site {site}"
-    if not any(_issued_by(certificate, issuer) for issuer in issuers if now < issuer.not_valid_after_utc):
+    if not any(issued_by(certificate, issuer) for issuer in issuers if now < issuer.not_valid_after_utc):
         return f"the certificate of {holder.kind} {holder.name} is not from a CA of site {site} that is in use"
     return None
-
-
-def _issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
-        return False
-    return True
 
 
 def _why_not_now(certificate: x509.Certificate, holder: Identity, now: datetime, grace: timedelta) -> str | None:

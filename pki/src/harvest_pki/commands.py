@@ -63,6 +63,12 @@ def add_commands(
     text = "where to write them (default: agents/NAME in the data folder)"
     agent.add_argument("--out", type=Path, metavar="DIR", help=text)
 
+    relay = add("issue-relay", _issue_relay, "make key and certificate with which another site's aggregator comes")
+    relay.add_argument("name", metavar="NAME", help="the sender, as the site's `accepts` lists it")
+    _add_lifetime(relay, LIFETIMES[Kind.RELAY])
+    text = "where to write them (default: relays/NAME in the data folder)"
+    relay.add_argument("--out", type=Path, metavar="DIR", help=text)
+
     listing = add("list", _list, "show what was issued, and how long it is valid")
     listing.add_argument("--all", action="store_true", help="also what ended and was replaced")
 
@@ -128,6 +134,16 @@ def _issue_agent(options: argparse.Namespace, now: datetime) -> str:
     )
 
 
+def _issue_relay(options: argparse.Namespace, now: datetime) -> str:
+    out = options.out or options.data / "relays" / options.name
+    certificate = _folder(options).write_relay(out, options.name, now=now, lifetime=options.lifetime)
+    return _lines(
+        *_handed_out(certificate, out, now),
+        f"Next: move the three files to the aggregator of {options.name}, into the folder of its `--secrets` that the "
+        "relay's `tlsSecretRef` names.",
+    )
+
+
 def _list(options: argparse.Namespace, now: datetime) -> str:
     folder = _folder(options)
     current = fingerprint(folder.load().certificate)
@@ -171,8 +187,8 @@ def _rotate(options: argparse.Namespace, now: datetime) -> str:
             f"New CA of site {authority.site}: {_validity(authority.certificate, now)}",
             _facts(("sha256", fingerprint(authority.certificate))),
             "It issues from now on; the old one is trusted beside it. Next, in this order:",
-            "  1. issue-agent for every server: the agents then trust both",
-            "  2. issue-server for the aggregator, once all agents have their new files",
+            "  1. issue-agent for every server, issue-relay for every relay: they then trust both",
+            "  2. issue-server for the aggregator, once all of them have their new files",
             "  3. rotate --finish",
         )
     if (tls := options.data / "tls").is_dir():

@@ -168,6 +168,12 @@ class CaFolder:
         """Issue the certificate of the agent on a server and write the same three files."""
         return self._write(folder, Kind.SERVER, name, now=now, lifetime=lifetime)
 
+    def write_relay(
+        self, folder: Path, name: str, *, now: datetime, lifetime: timedelta | None = None
+    ) -> x509.Certificate:
+        """Issue the certificate with which another site's aggregator comes and write the same three files."""
+        return self._write(folder, Kind.RELAY, name, now=now, lifetime=lifetime)
+
     def write_trusted(self, folder: Path) -> None:
         """Write ``ca.crt`` for one end of TLS: what it trusts."""
         files.write(folder / "ca.crt", bundle_pem(self.bundle()), mode=files.PUBLIC_MODE)

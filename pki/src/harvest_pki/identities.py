@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Final
 
 from cryptography import x509
@@ -76,6 +77,29 @@ def site_of_ca(certificate: x509.Certificate) -> str:
             return ca[1]
         case _:
             raise PkiError("this CA certificate does not say which site it is for: make one with `ca init`")
+
+
+def host_name(host: str) -> x509.GeneralName:
+    """Return a host's name or address as a part of a certificate; it must not look like one of our own names."""
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        pass
+    if not _HOST_PATTERN.fullmatch(host) or host.lower().endswith(_DOMAIN):
+        raise PkiError(
+            f"'{shown(host)}' cannot stand in a certificate: write a host name that does not end in {_DOMAIN}"
+        )
+    return x509.DNSName(host)
+
+
+def hosts_of(certificate: x509.Certificate) -> frozenset[str]:
+    """Return the names and addresses that stand beside the identity."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    hosts = [name for name in names.get_values_for_type(x509.DNSName) if not name.lower().endswith(_DOMAIN)]
+    return frozenset([*hosts, *map(str, names.get_values_for_type(x509.IPAddress))])
 
 
 def identity_of(certificate: x509.Certificate) -> Identity:

@@ -52,18 +52,23 @@ def public_key_of_request(data: bytes) -> PublicKey:
 
     Nothing else of the request is used: who the sender is was found out in another way.
     """
+    return strong(load_request(data).public_key())
+
+
+def load_request(data: bytes) -> x509.CertificateSigningRequest:
+    """Read a certificate request whose sender proved to own its key."""
     if len(data) > _REQUEST_BYTES_MAX:
         raise PkiError(f"the certificate request is longer than {_REQUEST_BYTES_MAX} bytes")
     try:
         pem = b"-----BEGIN" in data
         request = x509.load_pem_x509_csr(data) if pem else x509.load_der_x509_csr(data)
-        key = request.public_key()
+        request.public_key()
         signed = request.is_signature_valid
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise PkiError("the certificate request cannot be read (PEM or DER is expected)") from error
     if not signed:
         raise PkiError("the certificate request is not signed with its own key")
-    return strong(key)
+    return request
 
 
 def strong(key: object) -> PublicKey:

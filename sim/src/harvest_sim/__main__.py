@@ -60,6 +60,9 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="SECONDS",
         help="pause between events (default: 2; 0: none)",
     )
+    parser.add_argument(
+        "--slurm", metavar="HOST", help="also a host with Slurm: its squeue and sacct are in DIR/HOST/bin"
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="equal seeds do equal things (default: 1)")
     return parser.parse_args(arguments)
 
@@ -72,7 +75,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
     for role in ("oss", "mds"):
         if servers := getattr(options, role):
             raw[role] = dict(_server(text) for text in servers)
-    for name in ("fsnames", "osts_per_oss", "cleanup_seconds", "event_seconds", "seed"):
+    for name in ("fsnames", "osts_per_oss", "cleanup_seconds", "event_seconds", "slurm", "seed"):
         if (value := getattr(options, name)) is not None:
             raw[name] = value
     return Settings.parse(raw)

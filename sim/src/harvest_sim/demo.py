@@ -11,12 +11,15 @@ from harvest_sim.disk import DiskFace, GatedEvent
 from harvest_sim.player import MayWork, Player
 from harvest_sim.settings import Settings
 from harvest_sim.site import Site
+from harvest_sim.slurm import Queue
 from harvest_sim.versions import traits
 from harvest_sim.workloads import Operation, Stage
 
 _FIRST_LONE = 0x100
 _LONE_INTERVALS = 15
 """So much longer do records of lone jobs live: that one was idle for a moment says nothing about its end."""
+_REQUEUED = {"climate-run": 10.0}
+"""Which jobs are requeued, and after how many seconds."""
 _NIDS = tuple(f"10.1.0.{number}@o2ib" for number in range(1, 9))
 
 
@@ -50,9 +53,15 @@ def lone_targets(settings: Settings) -> list[tuple[str, str, bool]]:
 
 
 def build_player(
-    settings: Settings, site: Site, rng: Random, *, seconds: float, is_end_known: MayWork = lambda _target, _job: True
+    settings: Settings,
+    site: Site,
+    rng: Random,
+    *,
+    seconds: float,
+    queue: Queue,
+    is_end_known: MayWork = lambda _target, _job: True,
 ) -> Player:
-    """Return all workloads on every file system; times scale with the cleanup interval.
+    """Return all workloads on every file system; times scale with the cleanup interval. The queue gets their jobs.
 
     Where all must be provable and nothing says when a record began, a job whose record is gone comes back when readers
     know that it is gone: however slowly they read, they see that it began again.
@@ -75,22 +84,30 @@ def build_player(
         )
         number = next(first_id)
         unit = settings.cleanup_seconds / 4
+        jobs = {
+            "climate-run": workloads.checkpointing(stage, b"%d" % number, start=0.1, end=seconds, period=unit),
+            "lattice": workloads.checkpointing(
+                stage, b"%d" % (number + 1), start=0.2, end=seconds / 2, period=2 * unit
+            ),
+            "unpack": workloads.metadata_storm(stage, b"%d" % (number + 2), start=0.3, end=seconds, period=unit),
+            "monitor": workloads.equal_returns(stage, b"%d" % (number + 4), start=0.5, end=seconds),
+            "collect": workloads.ever_larger(stage, b"%d" % (number + 5), start=0.55, end=seconds, period=3 * unit),
+        }
+        short = workloads.short_jobs(stage, start=0.7, end=seconds, first_id=number + 8, period=unit)
         plays += [
-            workloads.checkpointing(stage, b"%d" % number, start=0.1, end=seconds, period=unit),
-            workloads.checkpointing(stage, b"%d" % (number + 1), start=0.2, end=seconds / 2, period=2 * unit),
-            workloads.metadata_storm(stage, b"%d" % (number + 2), start=0.3, end=seconds, period=unit),
-            workloads.equal_returns(stage, b"%d" % (number + 4), start=0.5, end=seconds),
-            workloads.ever_larger(stage, b"%d" % (number + 5), start=0.55, end=seconds, period=3 * unit),
+            *(queue.follow(name, play, requeued_seconds=_REQUEUED.get(name)) for name, play in jobs.items()),
             workloads.login_processes(stage, start=0.6, end=seconds, period=unit),
-            workloads.short_jobs(stage, start=0.7, end=seconds, first_id=number + 6, period=unit),
+            queue.follow("scan", short, in_lots=True),
         ]
         at_the_edge = replace(stage, osts=[n for n in stage.osts if not settings.provable or _tells_start(site, n)])
         if at_the_edge.osts:
-            plays.append(workloads.quiet_then_active(at_the_edge, b"%d" % (number + 3), start=0.4, end=seconds))
+            play = workloads.quiet_then_active(at_the_edge, b"%d" % (number + 3), start=0.4, end=seconds)
+            plays.append(queue.follow("think", play))
     for number, (target, grows) in enumerate(lone.items(), 500_000):
         stage = Stage(rng=rng, osts=[target], mdts=[], nids=_NIDS, cleanup_seconds=settings.cleanup_seconds)
-        play = workloads.ever_larger if grows else workloads.steady
-        plays.append(play(stage, b"%d" % number, start=0.1, end=seconds, period=settings.cleanup_seconds / 2))
+        name, work = ("stripe", workloads.ever_larger) if grows else ("stream", workloads.steady)
+        play = work(stage, b"%d" % number, start=0.1, end=seconds, period=settings.cleanup_seconds / 2)
+        plays.append(queue.follow(name, play))
     return Player(site, *plays, may_work=may_work)
 
 

@@ -17,10 +17,11 @@ def server_files(
 ) -> Iterator[tuple[str, File]]:
     """Yield the files that a server has without any target."""
     root = places(version, Kind.OST).parameters
-    yield BOOT_ID, _constant(f"{boot_id}\n".encode())
-    # Linux tells its clocks here, not Lustre: how long it is up, and when it booted by the wall clock of now
+    # Linux tells its clocks here, not Lustre: how long it is up, and when it booted by the wall clock of now;
+    # before the boot's id, as files on disk are written in this order: whoever sees the id must find its clocks
     yield UPTIME, _clock(lambda: b"%.2f 0.00\n" % (clock.boot_ns() / NSECS))
     yield STAT, _clock(lambda: b"btime %d\n" % ((clock.wall_ns() - clock.boot_ns()) // NSECS))
+    yield BOOT_ID, _constant(f"{boot_id}\n".encode())
     yield f"{root}/version", _constant(version_text(version))
     yield f"{root}/jobid_var", _constant(f"{jobid_var}\n".encode())
     yield f"{root}/jobid_name", _constant(f"{jobid_name}\n".encode())

@@ -11,6 +11,7 @@ from harvest_sim.disk import DiskFace
 from harvest_sim.report import write_report
 from harvest_sim.settings import Settings
 from harvest_sim.site import Site
+from harvest_sim.slurm import Queue, SlurmHost
 
 _TICK_SECONDS = 0.05
 _REPORT_SECONDS = 1.0
@@ -40,10 +41,15 @@ class Live:
         self.site = build_site(settings, rng, epoch_seconds=world.epoch_seconds)
         self.face = DiskFace(self.site, root, rng)
         self.elapsed_seconds = 0.0
-        self._player = build_player(settings, self.site, rng, seconds=for_seconds, is_end_known=self.face.is_end_known)
+        self.queue = Queue()
+        self._slurm = SlurmHost(root / settings.slurm, self.queue) if settings.slurm else None
+        self._player = build_player(
+            settings, self.site, rng, seconds=for_seconds, queue=self.queue, is_end_known=self.face.is_end_known
+        )
         self._admins = Admins(settings, self.site, self.face, rng)
         self._settings = settings
         self._world = world
+        self._made = world.seconds()
         self._start: float | None = None
         self._publish_at = 0.0
         self._end_at = for_seconds
@@ -64,7 +70,10 @@ class Live:
     def step(self) -> None:
         """Let happen what is due by now."""
         now = self._world.seconds()
-        self._start = now if self._start is None else self._start
+        if self._start is None:
+            self._start = now
+            for server in self.site.servers.values():  # readers may have looked at its clocks while it was idle
+                server.clock.go_on(round((now - self._made) * NSECS))
         self.elapsed_seconds = elapsed = now - self._start
         if elapsed >= self._end_at:
             self._player.stop()
@@ -75,6 +84,9 @@ class Live:
             self._admins.act()
         if elapsed >= self._publish_at:
             self.face.publish()
+            if self._slurm is not None:
+                began = self._world.epoch_seconds + self._start - self._made
+                self._slurm.publish(self.site.now_ns, began)
             self._publish_at = elapsed + self._settings.publish_seconds
 
 

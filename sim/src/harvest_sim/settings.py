@@ -37,6 +37,8 @@ class Settings:
     """How often the files are written anew."""
     linger_seconds: float = 5.0
     """How long to wait at the end until readers have seen everything."""
+    slurm: str = ""
+    """The host with a Slurm that knows the jobs; empty: there is none."""
     seed: int = 1
 
     @classmethod

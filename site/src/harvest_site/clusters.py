@@ -8,10 +8,11 @@ from pydantic import AfterValidator, Field
 
 from harvest_core.job_ids import JobIdFormat
 from harvest_core.lustre.names import parse_nid
-from harvest_site.fields import Distinct, FilesystemNames, HostName, Lnets, Model, Name, Shape, refused
-from harvest_site.nids import NidRange
+from harvest_site.fields import Distinct, FilesystemNames, HostName, Lnets, Model, Name, Shape, refused, shown
+from harvest_site.nids import NID_RANGE_INSTEAD, NID_RANGE_PATTERN, NidRange
 from harvest_site.references import MungeSecretRef, SlurmConfigRef
 
+_NID_CHARACTERS_MAX: Final = 80
 _JOB_NUMBER_MAX: Final = 999_999_999_999
 _CODES: Final = "(%([.][1-9][0-9]?)?[eghHpu]|%([.][1-9][0-9]?)?j[?]?)"
 
@@ -20,7 +21,7 @@ def _nid_range(text: str) -> str:
     try:
         NidRange.parse(text)
     except ValueError as error:
-        raise refused(f"{text[:60]!r} will not do: {error}") from None
+        raise refused(f"{shown(text)} will not do: {error}") from None
     return text
 
 
@@ -40,12 +41,14 @@ def _expression(text: str) -> str:
 
 Nid = Annotated[
     str,
+    Field(max_length=_NID_CHARACTERS_MAX),
     Shape("[0-9A-Fa-f.:]{1,45}@[a-z][a-z0-9]{0,24}", "the NID of one node as servers print it, such as 10.1.0.7@o2ib"),
 ]
 JobNumber = Annotated[int, Field(ge=0, le=_JOB_NUMBER_MAX)]
 Template = Annotated[
     str,
-    Shape(r"([A-Za-z0-9._:-]|\\[1-9]){1,200}", r"a name in which \1 to \9 stand for the groups of nid, such as vu\1"),
+    Field(max_length=200),
+    Shape(r"([A-Za-z0-9._:-]|\\[1-9])+", r"a name in which \1 to \9 stand for the groups of nid, such as vu\1"),
 ]
 
 
@@ -78,7 +81,11 @@ class JobIds(Model):
 class SlurmSidecar(Model):
     """An agent with the `slurm` collector in the aggregator's Pod."""
 
-    image: Annotated[str, Shape("[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}", "the name of an image, with its tag or digest")]
+    image: Annotated[
+        str,
+        Field(max_length=255),
+        Shape("[A-Za-z0-9][A-Za-z0-9._:/@-]*", "the name of an image, with its tag or digest"),
+    ]
     """Image with harvest-agent and the site's Slurm commands."""
 
     munge_secret_ref: MungeSecretRef
@@ -124,7 +131,9 @@ class HostEntry(Model):
     host: HostName
     """Name of the node."""
 
-    address: Annotated[str, Shape("[A-Za-z0-9._:-]{1,253}", "an address, such as 10.2.0.7")] | None = None
+    address: Annotated[str, Field(max_length=253), Shape("[A-Za-z0-9._:-]+", "an address, such as 10.2.0.7")] | None = (
+        None
+    )
     """Its ganglia address. Absent: the NID's."""
 
 
@@ -151,7 +160,15 @@ class Cluster(Model):
     """Lustre networks whose clients are all this cluster's nodes."""
 
     nids: Annotated[
-        tuple[Annotated[str, AfterValidator(_nid_range)], ...],
+        tuple[
+            Annotated[
+                str,
+                Field(max_length=_NID_CHARACTERS_MAX),
+                Shape(NID_RANGE_PATTERN, NID_RANGE_INSTEAD),
+                AfterValidator(_nid_range),
+            ],
+            ...,
+        ],
         Distinct(),
         Field(max_length=32),
     ] = ()

@@ -8,6 +8,7 @@ import re
 import typing
 from collections import Counter
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
@@ -128,6 +129,26 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """A text that is an IP address, as the Kubernetes API server takes it."""
+
+    instead: str = "one, such as 192.0.2.7 or 2001:db8::7"
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Check after pydantic made sure that it is a text."""
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def _checked(self, text: str) -> str:
+        try:
+            address = ip_address(text)
+        except ValueError:
+            address = None
+        if address is None or "%" in text or getattr(address, "ipv4_mapped", None) is not None:
+            raise refused(f"{shown(text)} is no IP address: write {self.instead}")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class Distinct:
     """A list in which nothing stands twice."""
 
@@ -161,13 +182,15 @@ Name = Annotated[
 SiteName = Annotated[str, Shape(_LABEL % 28, "1 to 30 small letters, digits and '-', such as example")]
 AggregatorName = Annotated[str, Shape(_LABEL % 18, "1 to 20 small letters, digits and '-', such as main")]
 FsName = Annotated[str, Shape("[A-Za-z0-9_-]{1,8}", "Lustre's own name of it (1 to 8 characters) as fsname")]
-HostName = Annotated[str, Shape(_HOST, "a host name, such as harvest.example")]
+HostName = Annotated[str, Field(max_length=253), Shape(_HOST, "a host name, such as harvest.example")]
 Endpoint = Annotated[
     str,
+    Field(max_length=259),
     Shape(rf"({_HOST}|\[[0-9A-Fa-f:.]{{2,45}}\]):{_PORT}", "host:port, such as head.example:8023 or [fd00::1]:8023"),
 ]
 Url = Annotated[
     str,
+    Field(max_length=512),
     Shape(
         rf"https?://({_HOST}|\[[0-9A-Fa-f:.]{{2,45}}\])(:{_PORT})?(/[A-Za-z0-9._~/-]{{0,200}})?",
         "an address such as https://influx.example:8086, without user and password",

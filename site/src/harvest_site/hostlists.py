@@ -5,7 +5,9 @@ import re
 from typing import Final
 
 NAMES_MAX: Final = 1024
-HOST_LIST_PATTERN: Final = r"([A-Za-z0-9._-]|\[[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?){0,31}\]){1,253}"
+LIST_CHARACTERS_MAX: Final = 512
+HOST_LIST_PATTERN: Final = r"([A-Za-z0-9._-]|\[[0-9]{1,9}(-[0-9]{1,9})?(,[0-9]{1,9}(-[0-9]{1,9})?)*\])+"
+HOST_LIST_INSTEAD: Final = "a host name or a list of them in short, such as oss[01-04]"
 _NAME_CHARACTERS_MAX: Final = 253
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,62})([.][A-Za-z0-9]([A-Za-z0-9_-]{0,62})){0,7}")
 
@@ -13,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,62})([.][A-Za-z0-9]([A-Za-z0-9_
 def expand(text: str) -> tuple[str, ...]:
     """Return every name, in order; ValueError says what is wrong with the text."""
     if re.fullmatch(HOST_LIST_PATTERN, text) is None:
-        raise ValueError("write a host name or a list of them in short, such as oss[01-04]")
+        raise ValueError(f"write {HOST_LIST_INSTEAD}")
     parts = [_choices(part) for part in re.findall(r"\[[^\]]*\]|[^\[]+", text)]
     count = 1
     for part in parts:

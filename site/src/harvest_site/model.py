@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 
 from harvest_site.clusters import Cluster
 from harvest_site.fields import (
+    AggregatorName,
     Distinct,
     Duration,
     Endpoint,
@@ -21,7 +22,7 @@ from harvest_site.fields import (
     refused,
     shown,
 )
-from harvest_site.hostlists import expand
+from harvest_site.hostlists import HOST_LIST_INSTEAD, HOST_LIST_PATTERN, LIST_CHARACTERS_MAX, expand
 from harvest_site.placement import Aggregator, Service
 from harvest_site.references import CaSecretRef, TlsSecretRef
 from harvest_site.sinks import Sink
@@ -65,7 +66,17 @@ class Filesystem(Model):
     """Start of its ganglia metrics' names. Absent: the name."""
 
     servers: Annotated[
-        tuple[Annotated[str, AfterValidator(_host_list)], ...], Distinct(), Field(min_length=1, max_length=64)
+        tuple[
+            Annotated[
+                str,
+                Field(max_length=LIST_CHARACTERS_MAX),
+                Shape(HOST_LIST_PATTERN, HOST_LIST_INSTEAD),
+                AfterValidator(_host_list),
+            ],
+            ...,
+        ],
+        Distinct(),
+        Field(min_length=1, max_length=64),
     ]
     """OSS and MDS that may report it, as their certificates name them; `oss[01-04]` is four."""
 
@@ -90,8 +101,11 @@ class Relay(Model):
     endpoint: Endpoint
     """The other aggregator's `host:port`."""
 
+    aggregator: AggregatorName = DEFAULT_AGGREGATOR
+    """Its name, where its site lists several."""
+
     tls_secret_ref: TlsSecretRef
-    """Secret with `tls.crt`, `tls.key` and `ca.crt`, made by the receiver (`harvest relay-bundle`)."""
+    """Secret with `tls.crt`, `tls.key` and `ca.crt`, made by the receiver (`harvest-aggregator ca issue-relay`)."""
 
 
 class Accept(Model):

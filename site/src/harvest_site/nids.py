@@ -13,7 +13,7 @@ NID_RANGE_PATTERN: Final = (
     r"|[0-9]{1,10}|\[[0-9]{1,10}-[0-9]{1,10}\]"
     r"|[0-9a-f:]{2,39}(/[0-9]{1,3})?)@[a-z]([a-z0-9]{0,14}[a-z])?([1-9][0-9]{0,8})?"
 )
-_INSTEAD: Final = "write a range such as 10.1.[0-3].*@o2ib, fd00:1::/64@tcp or [1-400]@kfi"
+NID_RANGE_INSTEAD: Final = "a range such as 10.1.[0-3].*@o2ib, fd00:1::/64@tcp or [1-400]@kfi"
 _OCTET_MAX: Final = 255
 
 
@@ -30,13 +30,13 @@ class NidRange:
     def parse(cls, text: str) -> Self:
         """Read a range; ValueError says what is wrong with the text."""
         if re.fullmatch(NID_RANGE_PATTERN, text) is None:
-            raise ValueError(_INSTEAD)
+            raise ValueError(f"write {NID_RANGE_INSTEAD}")
         address, _, network = text.partition("@")
         if ":" in address:
             try:
                 whole = IPv6Network(address)
             except (AddressValueError, NetmaskValueError):
-                raise ValueError(_INSTEAD) from None
+                raise ValueError(f"write {NID_RANGE_INSTEAD}") from None
             except ValueError:
                 raise ValueError(f"write it as {IPv6Network(address, strict=False)}@{network}") from None
             return cls(network, 6, ((int(whole.network_address), int(whole.broadcast_address)),))

@@ -1,22 +1,16 @@
 """Aggregators in Kubernetes: how many, where, and how agents outside reach them."""
 
-from ipaddress import ip_address
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from harvest_site.fields import AggregatorName, Distinct, FilesystemNames, HostName, Model, Shape, refused, shown
+from harvest_site.fields import Address, AggregatorName, Distinct, FilesystemNames, HostName, Model, Shape
 
-
-def _ip_address(text: str) -> str:
-    try:
-        ip_address(text)
-    except ValueError:
-        raise refused(f"{shown(text)} is no IP address: write one, such as 192.0.2.7 or 2001:db8::7") from None
-    return text
-
-
-_LabelKey = Annotated[str, Shape("([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,62})", "the key of a label")]
+_LabelKey = Annotated[
+    str,
+    Field(max_length=317),
+    Shape("([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,62})", "the key of a label"),
+]
 _LabelValue = Annotated[str, Shape("([A-Za-z0-9]([A-Za-z0-9._-]{0,62}))?", "the value of a label, in quotes")]
 _Quantity = Annotated[
     str,
@@ -36,9 +30,7 @@ class Service(Model):
     hostnames: Annotated[tuple[HostName, ...], Distinct(), Field(max_length=16)] = ()
     """Names by which agents and people reach it; in the certificate, and shown in status."""
 
-    addresses: Annotated[
-        tuple[Annotated[str, Field(max_length=45), AfterValidator(_ip_address)], ...], Distinct(), Field(max_length=16)
-    ] = ()
+    addresses: Annotated[tuple[Annotated[str, Address()], ...], Distinct(), Field(max_length=16)] = ()
     """IP addresses, likewise."""
 
 

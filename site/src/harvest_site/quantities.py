@@ -19,6 +19,13 @@ def parse_duration(text: str) -> int | None:
     return int(match[1]) * _MILLISECONDS[match[2]] if match else None
 
 
+def duration_cel(text: str) -> str:
+    """Return the same in CEL, -1 where the text is no duration. CEL's own durations know no days."""
+    *larger, (last, _) = sorted(_MILLISECONDS.items(), key=lambda unit: -len(unit[0]))  # "ms" ends with "s", too
+    factor = "".join(f"{text}.endsWith('{unit}') ? {size} : " for unit, size in larger) + str(_MILLISECONDS[last])
+    return f"({text}.matches('^{DURATION_PATTERN}$') ? int({text}.find('^[0-9]+')) * ({factor}) : -1)"
+
+
 def format_duration(milliseconds: int) -> str:
     """Write a duration in the largest unit that needs no fraction."""
     if milliseconds == 0:

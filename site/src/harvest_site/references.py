@@ -14,7 +14,8 @@ ObjectName = Annotated[
 ]
 Key = Annotated[
     str,
-    Shape("[A-Za-z0-9_-][A-Za-z0-9._-]{0,252}", "a key of the object's data, such as token; the first sign no '.'"),
+    Field(max_length=253),
+    Shape("[A-Za-z0-9_-][A-Za-z0-9._-]*", "a key of the object's data, such as token; the first sign no '.'"),
 ]
 
 

@@ -11,8 +11,7 @@ from harvest_site.placement import Aggregator
 def servers_of(site: Site) -> frozenset[str]:
     """Return the names that an agent may have: every Lustre server, and the agents that report job tables."""
     lustre = {name for filesystem in site.spec.filesystems for name in filesystem.server_names}
-    slurm = {cluster.slurm.server for cluster in site.spec.clusters if cluster.slurm is not None}
-    return frozenset(lustre | {name for name in slurm if name is not None})
+    return frozenset(lustre | set(slurm_agents_of(site).values()))
 
 
 def filesystem_of(site: Site, server: str, target: str) -> Filesystem | None:
@@ -29,10 +28,21 @@ def filesystem_of(site: Site, server: str, target: str) -> Filesystem | None:
 
 def slurm_cluster_of(site: Site, agent: str) -> str | None:
     """Return the cluster whose job table an agent reports, if it is to report one."""
-    return next(
-        (one.name for one in site.spec.clusters if one.slurm is not None and one.slurm.server == agent),
-        None,
-    )
+    return next((cluster for cluster, name in slurm_agents_of(site).items() if name == agent), None)
+
+
+def slurm_agents_of(site: Site) -> dict[str, str]:
+    """Return the clusters whose job table an agent reports, and the agent's name."""
+    return {
+        one.name: sidecar_agent(one.name) if one.slurm.server is None else one.slurm.server
+        for one in site.spec.clusters
+        if one.slurm is not None
+    }
+
+
+def sidecar_agent(cluster: str) -> str:
+    """Return the name of the agent that runs beside the aggregator: a host name, and no two clusters have the same."""
+    return f"slurm-sidecar.{cluster.replace('_', '__').replace('.', '_-')}"
 
 
 def job_ids_of(site: Site) -> tuple[ClusterIds, ...]:
@@ -57,3 +67,14 @@ def aggregators_of(site: Site) -> tuple[Aggregator, ...]:
         *(name for accept in site.spec.accepts for name in accept.filesystems),
     ]
     return (Aggregator.model_validate_json(json.dumps({"name": DEFAULT_AGGREGATOR, "filesystems": names})),)
+
+
+def aggregators_for(site: Site, server: str) -> tuple[Aggregator, ...]:
+    """Return the aggregators that want to hear of a server; the others would not let it in.
+
+    The agent beside Slurm reports to all: each shows whose jobs they are.
+    """
+    if server in slurm_agents_of(site).values():
+        return aggregators_of(site)
+    wanted = {one.name for one in site.spec.filesystems if server in one.server_names}
+    return tuple(one for one in aggregators_of(site) if wanted & set(one.filesystems))

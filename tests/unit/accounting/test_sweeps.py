@@ -4,7 +4,7 @@ import pytest
 
 from harvest_core.accounting.mounts import NEVER
 from harvest_core.accounting.sweeps import ClosedSweep, Place, Sweeps
-from harvest_core.accounting.totals import job_totals
+from harvest_core.accounting.totals import RESTORED, job_totals
 from unit.accounting.builder import Target
 from unit.accounting.printed import job
 
@@ -68,6 +68,17 @@ def test_sweeps_close_in_order_and_once() -> None:
 
     assert [sweep.tick_seconds for sweep in closed(sweeps, 61)] == [20, 40, 60]
     assert closed(sweeps, 999) == []
+
+
+def test_a_sweep_of_which_nobody_reports_anything_closes_if_it_was_begun() -> None:
+    sweeps = Sweeps(deadline_seconds=5)
+    target = Target()
+    sweeps.report(HERE, target.read(20, job("a", 1, 1, 15)))
+    sweeps.begin(20)
+    sweeps.begin(40)
+    assert [(one.tick_seconds, rate(one), one.missing) for one in closed(sweeps, 45, BOTH)][1:] == [(40, None, BOTH)]
+    sweeps.begin(40)
+    assert closed(sweeps, 46) == []
 
 
 def test_an_older_sweep_that_waits_holds_back_those_after_it() -> None:
@@ -280,6 +291,9 @@ def test_no_number_of_a_closed_table_can_be_changed() -> None:
     for numbers in (table.samples, table.sums, table.sample_rates, table.sum_rates):
         with pytest.raises(ValueError, match="read-only"):
             numbers[0, 0] = 7
+    for times in (table.last_tick, table.snapshot_seconds, table.first_tick, table.changed_tick):
+        with pytest.raises(ValueError, match="read-only"):
+            times[0] = 7
 
 
 def test_a_sweep_without_work_has_the_totals_and_no_rates() -> None:
@@ -535,6 +549,89 @@ def test_late_work_is_the_last_only_if_nothing_came_after_it() -> None:
     [sweep] = closed(sweeps, 61)
 
     assert (last_tick(sweep, "a"), last_tick(sweep, "b")) == (40, 20)
+
+
+T = 1_700_000_000
+"""A time by the wall clock; records are told theirs from here."""
+
+
+def told(sweep: ClosedSweep, name: str = "a") -> tuple[int, int]:
+    """Return when servers say that a job was last at work, and since which sweep its totals are as they are."""
+    table = sweep.tables[HERE.table]
+    row = table.jobs.index(name.encode())
+    return int(table.snapshot_seconds[row]) - T, int(table.changed_tick[row]) - T
+
+
+def first_tick(sweep: ClosedSweep, name: str = "a") -> int:
+    table = sweep.tables[HERE.table]
+    return int(table.first_tick[table.jobs.index(name.encode())])
+
+
+def test_a_table_has_the_newest_time_that_any_target_gave_a_job() -> None:
+    sweeps = Sweeps(deadline_seconds=5)
+    first, second = Target(), Target(name=OTHER.target)
+    sweeps.report(HERE, first.read(T + 20, job("a", 1, 10, 17)))
+    sweeps.report(OTHER, second.read(T + 20, job("a", 1, 10, 4)))
+    sweeps.report(HERE, first.read(T + 40, job("a", 1, 10, 17)))
+    sweeps.report(OTHER, second.read(T + 40, job("a", 2, 20, 31)))
+    first.read(T + 60, job("a", 1, 10, 17))
+
+    one, two = closed(sweeps, T + 41, BOTH)
+
+    assert (told(one), told(two)) == ((17, 20), (31, 40))
+    restored = Sweeps(deadline_seconds=5)
+    for target in (first, second):
+        for stay in target.aggregator.stays():
+            restored.restore(HERE, stay, until_tick=T + 60)
+    restored.report(HERE, first.read(T + 80))
+    [sweep] = closed(restored, T + 81)
+    assert told(sweep) == (31, 80)
+
+
+def test_a_table_says_since_when_a_job_is_in_it_and_which_were_restored() -> None:
+    sweeps = Sweeps(deadline_seconds=5)
+    target = Target()
+    sweeps.report(HERE, target.read(T + 20, job("a", 1, 10, 17)))
+    sweeps.report(HERE, target.read(T + 40, job("a", 2, 20, 37), job("b", 1, 10, 37)))
+    *_, sweep = closed(sweeps, T + 41)
+    assert (first_tick(sweep, "a"), first_tick(sweep, "b")) == (T + 20, T + 40)
+
+    restored = Sweeps(deadline_seconds=5)
+    [stay] = target.aggregator.stays()
+    restored.restore(HERE, stay, until_tick=T + 40)
+    restored.report(HERE, target.read(T + 60, job("a", 3, 30, 57), job("b", 1, 10, 37), job("c", 1, 10, 57)))
+    [after] = closed(restored, T + 61)
+
+    assert [first_tick(after, name) for name in "abc"] == [RESTORED, RESTORED, T + 60]
+    assert [told(after, name)[1] for name in "abc"] == [60, 60, 60]
+
+
+def test_times_that_are_of_no_wall_clock_are_ticks() -> None:
+    for version, at in (("2.15.0", 17.5), ("2.12.9", 0)):
+        sweeps = Sweeps(deadline_seconds=5)
+        sweeps.report(HERE, Target(version).read(T + 20, job("a", 1, 10, at)))
+
+        [sweep] = closed(sweeps, T + 21)
+
+        assert told(sweep) == (20, 20)
+
+
+def test_a_table_says_since_which_sweep_totals_are_as_they_are_late_work_included() -> None:
+    sweeps = Sweeps(deadline_seconds=5)
+    target = Target()
+    partner = target.on("oss2")
+    sweeps.report(HERE, target.read(T + 40, job("a", 20, 2000, 30), job("b", 1, 10, 30)))
+    [before] = closed(sweeps, T + 41)
+    sweeps.report(HERE, partner.read(T + 20, job("a", 7, 700, 12)))
+    sweeps.report(HERE, target.read(T + 60, job("a", 20, 2000, 30), job("b", 1, 10, 30)))
+
+    [sweep] = closed(sweeps, T + 61)
+
+    assert (told(sweep, "a"), told(sweep, "b")) == ((30, 60), (30, 40))
+    sweeps.remove("fs", [b"a"])
+    sweeps.report(HERE, target.read(T + 80, job("b", 2, 20, 71)))
+    [last] = closed(sweeps, T + 81)
+    assert (told(last, "b"), told(before, "b")) == ((71, 80), (30, 40))
 
 
 def test_rates_of_clients_hold_until_their_target_tells_them_again_but_no_longer_than_they_took() -> None:

@@ -139,6 +139,23 @@ def test_what_accounting_does_not_know_is_never_asked_again(board: JobBoard) -> 
     assert [number for part in tables(other) for number in part.unknown_jobs] == [7], "another one is told, too"
 
 
+def test_what_slurmctld_shows_later_is_asked_of_accounting_when_it_has_forgotten_it(board: JobBoard) -> None:
+    feed = board.feed()
+    shows(board, job(1))
+    feed.ask([7], [])
+    board.accounted([7], [])
+    assert [list(table.unknown_jobs) for table in tables(feed)] == [[7]]
+    shows(board, job(1), job(7, "COMPLETED"))
+    shows(board, job(1))
+    feed.close()
+    again = board.feed()
+    tables(again)
+    again.ask([7], [])
+    assert board.to_ask(9) == [7]
+    board.accounted([7], [job(7, "COMPLETED")])
+    assert told(again) == ["7 COMPLETED 100"]
+
+
 def test_numbers_that_no_job_can_have_are_asked_of_nobody(board: JobBoard) -> None:
     feed = board.feed()
     shows(board)

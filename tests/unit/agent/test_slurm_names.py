@@ -1,5 +1,8 @@
 """Names of uids and gids: answered at once, looked up behind the scenes, kept for a while."""
 
+import threading
+from types import SimpleNamespace
+
 import pytest
 from typing_extensions import override
 
@@ -92,3 +95,34 @@ def test_the_system_knows_root_and_not_everybody() -> None:
     while names.look_up_one():
         pass
     assert (names.user(0), names.group(0), names.user(3999999), names.group(3999999)) == ("root", "root", "", "")
+
+
+def test_the_group_of_a_user_is_the_primary_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pwd.getpwuid", {1000: SimpleNamespace(pw_name="alice", pw_gid=100)}.__getitem__)
+    groups = {100: "users", 1000: "staff"}
+    monkeypatch.setattr("grp.getgrgid", lambda gid: SimpleNamespace(gr_name=groups[gid]))
+    told: list[tuple[int, User]] = []
+    names = SystemNames(lambda uid, user: told.append((uid, user)))
+    names.ask(1000)
+    assert names.look_up_one()
+    assert told == [(1000, ("alice", 100, "users"))]
+
+
+def test_a_lookup_that_hangs_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, goes_on, is_over = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(_: int) -> None:
+        hangs.set()
+        goes_on.wait(10)
+        is_over.set()
+        raise KeyError
+
+    monkeypatch.setattr("pwd.getpwuid", hang)
+    names = SystemNames()
+    names.start()
+    names.ask(1000)
+    hangs.wait()
+    assert (names.user(1000), names.group(7)) == ("", "")
+    names.stop()
+    assert not is_over.is_set()
+    goes_on.set()

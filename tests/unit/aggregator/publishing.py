@@ -35,6 +35,7 @@ def table(jobs: Mapping[bytes, Did], last_work: int = TICK - 60) -> ClosedTable:
     for row, did in enumerate(jobs.values()):
         for counter, values in did.items():
             numbers[: len(values), row, counters.index(counter)] = values
+    last_tick = np.where(numbers[2:].any(axis=(0, 2)), TICK, last_work)
     return ClosedTable(
         jobs=tuple(jobs),
         counters=counters,
@@ -42,7 +43,10 @@ def table(jobs: Mapping[bytes, Did], last_work: int = TICK - 60) -> ClosedTable:
         sums=numbers[1].astype(np.int64),
         sample_rates=numbers[2],
         sum_rates=numbers[3],
-        last_tick=np.where(numbers[2:].any(axis=(0, 2)), TICK, last_work),
+        last_tick=last_tick,
+        snapshot_seconds=last_tick - 1,
+        first_tick=last_tick,
+        changed_tick=last_tick,
         _rows={job: row for row, job in enumerate(jobs)},
     )
 
@@ -134,7 +138,15 @@ HEALTH = Health(
 
 def metrics(source: Published, *, sinks: tuple[Health, ...] = (HEALTH,)) -> Metrics:
     return Metrics(
-        lambda: source, version="1.2.3", ledger_bytes=lambda: 4096, queued_sweeps=lambda: 3, sinks=lambda: sinks
+        lambda: source,
+        version="1.2.3",
+        site=lambda: SITE,
+        ledger_bytes=lambda: 4096,
+        queued_sweeps=lambda: 3,
+        is_ready=lambda: False,
+        certificate_end=lambda: TICK + 86_400,
+        agents_until=lambda: {"oss1": TICK + 3_600},
+        sinks=lambda: sinks,
     )
 
 
@@ -153,5 +165,6 @@ def client(
         metrics=metrics(source),
         records=records,
         token=token,
+        sinks=lambda: (HEALTH,),
     )
     return TestClient(asked, raise_server_exceptions=False)

@@ -12,11 +12,12 @@ from harvest_aggregator.catalogue import Catalogues
 from harvest_aggregator.following import Following
 from harvest_aggregator.jobs import jobs
 from harvest_aggregator.ledger import Ledger
+from harvest_aggregator.owners import Owner
 from harvest_aggregator.published import Published
 from harvest_core.accounting.sweeps import ClosedSweep
 from harvest_core.jobs.identity import JobName
 from harvest_site.loading import load
-from unit.aggregator.publishing import OPEN, READ, WRITE, Did, published
+from unit.aggregator.publishing import OPEN, READ, TICK, WRITE, Did, published
 
 NOON = 1_700_006_400 - 1_700_006_400 % 86400 + 43200
 SITE = load("""
@@ -100,8 +101,51 @@ def test_a_requeued_job_is_cut_at_the_last_sweep_before_its_new_start(ledger: Le
     (earlier,) = site.records()
     assert (earlier["start"], earlier["user"], earlier["state"]) == (NOON, "jane", "final")
     assert (earlier["slurm_state"], earlier["end_seconds"]) == ("REQUEUED", None)
+    assert earlier["last_tick_seconds"] == TICK - 60
     assert earlier["filesystems"]["home"]["ost"]["read_bytes"] == 120
     assert earlier["filesystems"]["home"]["mdt"]["ops"] == {"open": {"samples": 3, "sum": 30}}
+
+
+def test_of_an_earlier_run_accounting_knows_the_end(ledger: Ledger) -> None:
+    site = Site(ledger)
+    site.slurm(run(NOON))
+    site.sweep(NOON + 20, {b"7": read(100)})
+    waits = run(0, "PENDING", restarts=1)
+    waits.submit_seconds = NOON + 25
+    site.slurm(waits)
+    site.slurm(run(NOON, "REQUEUED", end_seconds=NOON + 25, exit_code="0:9"))
+    site.sweep(NOON + 40, {b"7": read(100)})
+    again = run(NOON + 45, restarts=1)
+    again.submit_seconds = NOON + 25
+    site.slurm(again)
+    site.sweep(NOON + 60, {b"7": read(150)})
+
+    (earlier,) = site.records()
+    assert (earlier["slurm_state"], earlier["end_seconds"], earlier["exit_code"]) == ("REQUEUED", NOON + 25, "0:9")
+    assert earlier["filesystems"]["home"]["ost"]["read_bytes"] == 100
+
+
+def test_two_runs_of_which_nobody_heard_before_the_second_are_cut_where_that_began(ledger: Ledger) -> None:
+    site = Site(ledger)
+    site.sweep(NOON + 20, {b"7": read(100)})
+    site.slurm(run(NOON))
+    site.slurm(run(NOON + 30, restarts=1))
+    site.sweep(NOON + 40, {b"7": read(150)})
+
+    assert (site.shown()["start"], site.shown()["filesystems"]["home"]["ost"]["read_bytes"]) == (NOON + 30, 50)
+    (earlier,) = site.records()
+    assert (earlier["start"], earlier["filesystems"]["home"]["ost"]["read_bytes"]) == (NOON, 100)
+
+
+def test_an_earlier_run_before_all_that_was_ever_seen_has_no_part_in_it(ledger: Ledger) -> None:
+    site = Site(ledger)
+    site.slurm(run(NOON))
+    site.slurm(run(NOON + 10, restarts=1))
+    site.sweep(NOON + 20, {b"7": read(100)})
+    site.sweep(NOON + 40, {b"7": read(150)})
+
+    assert site.shown()["filesystems"]["home"]["ost"]["read_bytes"] == 150
+    assert site.records() == []
 
 
 def test_three_runs_are_three(ledger: Ledger) -> None:
@@ -147,7 +191,7 @@ def test_a_job_that_shows_again_after_its_record_is_shown_with_it(ledger: Ledger
     first = Site(ledger)
     first.slurm(run(NOON))
     first.sweep(NOON + 20, {b"7": read(100)})
-    ledger.write_runs((), [{**first.shown(), "state": "final"}])
+    ledger.write_runs((), [{**first.shown(), "state": "final"}], NOON)
     again = Site(ledger)
     again.slurm(run(NOON, "COMPLETED"))
     again.sweep(NOON + 5000, {b"7": read(11)})
@@ -159,8 +203,8 @@ def test_but_not_with_that_of_an_earlier_job_of_the_same_number(ledger: Ledger) 
     first = Site(ledger)
     first.slurm(run(NOON))
     first.sweep(NOON + 20, {b"7": read(100)})
-    ledger.write_runs((), [{**first.shown(), "state": "final"}])
-    with ledger._transaction() as connection:  # noqa: SLF001 - as when a job is forgotten
+    ledger.write_runs((), [{**first.shown(), "state": "final"}], NOON)
+    with ledger.transaction() as connection:  # as when a job is forgotten
         connection.exec_driver_sql("DELETE FROM run")
     again = Site(ledger)
     again.slurm(run(NOON + 86400))
@@ -173,10 +217,10 @@ def test_what_was_told_of_runs_stays_as_it_was(ledger: Ledger) -> None:
     site = Site(ledger)
     site.slurm(run(NOON))
     site.sweep(NOON + 20, {b"7": read(100)})
-    starts, earlier = site.following.told()
+    starts, earlier, owners = site.following.told()
     site.slurm(run(NOON + 30, restarts=1))
     site.sweep(NOON + 40, {b"7": read(150)})
-    assert (starts, earlier) == ({NAME: NOON}, {})
+    assert (starts, earlier, owners) == ({NAME: NOON}, {}, {NAME: Owner("vu", "", "jane")})
     assert site.following.told()[0] == {NAME: NOON + 30}
 
 

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from harvest_aggregator.http import app
 from harvest_aggregator.published import Published
-from harvest_aggregator.serving import Address, Serving, ServingError, checked_token
+from harvest_aggregator.serving import Address, Serving, ServingError, bound, checked_token
 from harvest_site.loading import load
 from unit.aggregator.publishing import BUSY, NO_RECORDS, SITE, client, metrics
 
@@ -29,10 +29,10 @@ def test_ready_is_ready_or_says_why_not() -> None:
 
 
 def test_parts_of_the_site_that_nothing_is_done_about_are_named() -> None:
-    site = load("{filesystems: [{name: home, servers: [oss1]}], ledger: {retention: 30d}}")
+    site = load("{filesystems: [{name: home, servers: [oss1]}], certificates: {agentLifetime: 30d}}")
     ready = client(site=site).get("/readyz")
     assert ready.status_code == 200
-    assert any("`ledger`" in warning for warning in ready.json()["warnings"])
+    assert any("`certificates.agentLifetime`" in warning for warning in ready.json()["warnings"])
 
 
 @pytest.mark.parametrize(
@@ -132,3 +132,17 @@ def test_a_token_is_taken_from_its_file_as_it_is() -> None:
 def test_a_token_that_will_not_do_is_refused_with_how_to_make_one(text: str) -> None:
     with pytest.raises(ServingError, match="openssl rand"):
         checked_token(text)
+
+
+@pytest.mark.parametrize(
+    ("host", "dual_stack", "number"),
+    [
+        ("::", True, "::"),
+        ("::", False, "0.0.0.0"),  # noqa: S104 - not bound to
+        ("localhost", False, "127.0.0.1"),
+        ("::1", False, "::1"),
+        ("192.0.2.7", True, "192.0.2.7"),
+    ],
+)
+def test_all_addresses_are_those_that_the_kernel_has(host: str, number: str, *, dual_stack: bool) -> None:
+    assert bound(host, dual_stack=dual_stack) == number

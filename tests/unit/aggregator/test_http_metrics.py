@@ -1,10 +1,12 @@
 """/metrics: what the aggregator says about itself."""
 
+from dataclasses import replace
+
 from harvest.v1.stream_pb2 import AgentHealth, ReadCost, SlurmHealth, SlurmJob
-from harvest_aggregator.published import AgentStatus, Published, TargetStatus, Unknown
+from harvest_aggregator.published import AgentStatus, Published, RelayStatus, TargetStatus, Unknown
 from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.accounting.sweeps import ClosedSweep, Place
-from unit.aggregator.publishing import BUSY, TICK, client, metrics, published
+from unit.aggregator.publishing import BUSY, TICK, client, metrics, published, target
 
 HEALTH = AgentHealth(
     late_microseconds=250_000,
@@ -40,6 +42,17 @@ SOURCE = published(
         AgentStatus(name="oss1", connected=True, last_tick=TICK, health=HEALTH, clock_offset_seconds=-0.5),
         AgentStatus(name="mds1", connected=False, last_tick=None, health=None, clock_offset_seconds=None),
     ),
+    relayed=(
+        RelayStatus(
+            relay="site",
+            filesystem="gdata",
+            tick_seconds=TICK,
+            period_seconds=60,
+            complete=True,
+            nodes=40,
+            lower_nodes=2,
+        ),
+    ),
     clusters={
         "vu": ClusterFacts(
             agent="slurm1",
@@ -49,6 +62,7 @@ SOURCE = published(
         ),
         "xe": ClusterFacts(agent="slurm2", health=SlurmHealth(problem="squeue hung")),
         "dcc": ClusterFacts(agent="slurm3"),
+        "nci": ClusterFacts(agent="slurm4", health=SlurmHealth(answered_seconds=TICK)),
     },
 )
 
@@ -73,21 +87,29 @@ def test_targets_say_what_could_not_be_known() -> None:
 
 
 def test_clusters_say_how_slurm_is_doing() -> None:
-    said = set(lines())
+    agents = tuple(
+        AgentStatus(name=name, connected=is_here, last_tick=None, health=None, clock_offset_seconds=None)
+        for name, is_here in {"slurm1": True, "slurm2": True, "slurm4": False}.items()
+    )
+    said = set(lines(replace(SOURCE, agents=agents)))
     assert {
         'harvest_slurm_up{cluster="vu"} 1.0',
         'harvest_slurm_up{cluster="xe"} 0.0',
+        'harvest_slurm_up{cluster="dcc"} 0.0',
+        'harvest_slurm_up{cluster="nci"} 0.0',
         'harvest_slurm_queries_total{cluster="vu"} 9.0',
         'harvest_slurm_query_seconds{cluster="vu"} 1.5',
         'harvest_slurm_unknown_jobs{cluster="vu"} 2.0',
     } <= said
-    assert not any('cluster="dcc"' in line for line in said)
+    assert [line for line in said if 'cluster="dcc"' in line] == ['harvest_slurm_up{cluster="dcc"} 0.0']
 
 
 def test_agents_say_how_they_are_doing() -> None:
     assert {
         'harvest_agent_connected{agent="oss1"} 1.0',
         'harvest_agent_connected{agent="mds1"} 0.0',
+        'harvest_agent_connected{agent="sc2"} 0.0',
+        'harvest_agent_certificate_end_seconds{agent="oss1"} 1.7000036e+09',
         'harvest_agent_late_seconds{agent="oss1"} 0.25',
         'harvest_agent_spool_sweeps{agent="oss1"} 2.0',
         'harvest_agent_clock_offset_seconds{agent="oss1"} -0.5',
@@ -96,8 +118,28 @@ def test_agents_say_how_they_are_doing() -> None:
     assert not any(line.startswith('harvest_agent_late_seconds{agent="mds1"}') for line in lines())
 
 
+def test_an_agent_that_the_site_lists_no_more_is_told_while_it_is_here() -> None:
+    gone, here = (
+        AgentStatus(name=name, connected=name == "old1", last_tick=TICK, health=None, clock_offset_seconds=None)
+        for name in ("old0", "old1")
+    )
+    said = lines(published({}, agents=(gone, here)))
+    assert 'harvest_agent_connected{agent="old1"} 1.0' in said
+    assert not any('harvest_agent_connected{agent="old0"}' in line for line in said)
+
+
+def test_a_target_that_was_expected_and_did_not_report_is_named() -> None:
+    missing = frozenset({Place("home", "OST", "home-OST0001")})
+    closed = ClosedSweep(tick_seconds=TICK, missing=missing, tables={}, work={})
+    targets = tuple(target("home", "OST", f"home-OST000{number}", server="oss1") for number in (0, 1))
+    said = lines(Published(tick_seconds=TICK, closed=closed, targets=targets))
+    assert 'harvest_target_missing{filesystem="home",target="home-OST0000"} 0.0' in said
+    assert 'harvest_target_missing{filesystem="home",target="home-OST0001"} 1.0' in said
+
+
 def test_sinks_say_how_they_are_doing() -> None:
     assert {
+        'harvest_sink_up{sink="gmond"} 0.0',
         'harvest_sink_accepted_total{sink="gmond"} 9.0',
         'harvest_sink_rejected_total{sink="gmond"} 1.0',
         'harvest_sink_dropped_total{sink="gmond"} 2.0',
@@ -117,6 +159,7 @@ def test_no_job_has_a_series() -> None:
 
 def test_what_happens_is_counted() -> None:
     counted = metrics(Published())
+    counted.kept(seconds=0.02)
     counted.streams.inc()
     counted.batches.inc(5)
     counted.received_bytes.inc(1234)
@@ -129,6 +172,12 @@ def test_what_happens_is_counted() -> None:
         "harvest_batches_total 5.0",
         "harvest_received_bytes_total 1234.0",
         'harvest_refusals_total{reason="clone"} 1.0',
+        'harvest_refusals_total{reason="denied"} 0.0',
+        'harvest_keep_seconds_bucket{le="0.01"} 0.0',
+        'harvest_keep_seconds_bucket{le="0.03"} 1.0',
+        "harvest_ready 0.0",
+        "harvest_interval_seconds 20.0",
+        "harvest_certificate_end_seconds 1.7000864e+09",
         "harvest_sweeps_closed_total 1.0",
         "harvest_reports_missing_total 1.0",
         'harvest_sweep_close_seconds_bucket{le="1.0"} 0.0',

@@ -22,7 +22,7 @@ def test_every_route_is_on_the_page() -> None:
     app: Any = client().app
     routes = [route.path for route in app.routes if isinstance(route, Route)]
     shown = re.findall(r"^\| `(/[^`]*)` \|", PAGE, re.MULTILINE)
-    named = {"{job:anything}": "CLUSTER/ID", "{user:anything}": "USER"}
+    named = {"{job:anything}": "CLUSTER/ID", "{user:anything}": "USER", "{sink}": "SINK"}
     assert shown == [re.sub(r"\{.*\}", lambda part: named[part[0]], path) for path in routes]
 
 
@@ -67,7 +67,6 @@ def test_every_metric_is_on_the_page() -> None:
 def described() -> list[tuple[str, str, str, str]]:
     """Return every metric with its type, labels and meaning, as the page has them."""
     counted = metrics(SOURCE)
-    counted.refusals.labels("clone")
     return [
         (
             family.name + ("_total" if family.type == "counter" else ""),

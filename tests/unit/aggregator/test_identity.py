@@ -56,3 +56,41 @@ def test_a_certificate_of_somebody_else_is_refused() -> None:
     )
     with pytest.raises(PkiError, match="site else"):
         admission(named, tls(), "a")
+
+
+RELAYED = """
+filesystems: [{name: home, servers: [oss1]}]
+clusters: [{name: vu, lnets: [o2ib], filesystems: [home, gdata, archive]}]
+relays: [{cluster: vu, filesystems: [home], endpoint: "head:8023", tlsSecretRef: {name: relay}}]
+accepts:
+  - {name: site, filesystems: [gdata, scratch], lnets: [o2ib]}
+  - {name: other, filesystems: [archive], lnets: [o2ib], caSecretRef: {name: ca}}
+aggregators: [{name: a, filesystems: [home, gdata]}, {name: b, filesystems: [archive, scratch]}]
+"""
+
+
+def test_each_aggregator_relays_and_accepts_what_it_serves() -> None:
+    first, second = (served_by(load(RELAYED), name).spec for name in ("a", "b"))
+    assert [one.filesystems for one in first.relays] == [("home",)]
+    assert [(one.name, one.filesystems) for one in first.accepts] == [("site", ("gdata",))]
+    assert not second.relays
+    assert [(one.name, one.filesystems) for one in second.accepts] == [("site", ("scratch",)), ("other", ("archive",))]
+
+
+def test_relays_that_are_accepted_may_come_and_nobody_else() -> None:
+    others = authority("other")
+    door = admission(served_by(load(RELAYED), "b"), tls("b"), "b", {"other": (others.certificate,)})
+    assert door.why_relay_refused(certificate(CA, "site", kind=Kind.RELAY), NOW) is None
+    assert door.why_relay_refused(certificate(others, "other", kind=Kind.RELAY), NOW) is None
+    for stranger in (
+        certificate(CA, "site"),
+        certificate(CA, "nobody", kind=Kind.RELAY),
+        certificate(CA, "other", kind=Kind.RELAY),
+        certificate(others, "site", kind=Kind.RELAY),
+        certificate(others, "other"),
+        certificate(authority("other"), "other", kind=Kind.RELAY),
+        certificate(authority("demo"), "site", kind=Kind.RELAY),
+    ):
+        assert door.why_relay_refused(stranger, NOW)
+        assert door.why_refused(stranger, NOW)
+    assert door.why_refused(certificate(CA, "site", kind=Kind.RELAY), NOW)

@@ -10,6 +10,7 @@ from harvest_aggregator import locking
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.ledger import Fold, Ledger, Line, StoredStay
 from harvest_aggregator.locking import filesystem_type, refuse_network
+from harvest_aggregator.tables import SCHEMA_VERSION
 
 STREAM = ("oss1", b"incarnation-no-1")
 RESTORE = r"restore a backup \(harvest-aggregator restore\), or move the file away"
@@ -93,8 +94,9 @@ def test_a_database_of_somebody_else(path: Path) -> None:
 
 def test_one_of_a_newer_version(path: Path) -> None:
     with closing(sqlite3.connect(path)) as other:
-        other.execute("PRAGMA user_version = 4")
-    refused(path, "has version 4, and this aggregator reads version 3: run the aggregator that wrote it")
+        other.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    newer = f"has version {SCHEMA_VERSION + 1}, and this aggregator reads version {SCHEMA_VERSION}"
+    refused(path, f"{newer}: run the aggregator that wrote it")
 
 
 def test_one_of_which_only_the_wal_is_left(path: Path) -> None:

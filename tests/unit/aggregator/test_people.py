@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harvest.v1.stream_pb2 import SlurmHealth, SlurmJob, UserName
+from harvest_aggregator.owners import Owner
 from harvest_aggregator.records import Records
 from harvest_aggregator.slurm import ClusterFacts
 from harvest_core.job_ids import JobIdFormat
@@ -180,6 +181,47 @@ def test_and_by_account_and_by_program() -> None:
     assert [(row["account"], row["user"], row["jobs"]) for row in both] == [("dark", "jane", 2)]
 
 
+FINISHED = {
+    Owner("vu", "dark", "jane"): {("home", "OST"): {READ: (3, 1000)}, ("home", "MDT"): {OPEN: (7, 70)}},
+    Owner("vu", "light", "eve"): {("home", "OST"): {WRITE: (1, 2_000)}, ("work", "OST"): {WRITE: (1, 500)}},
+    Owner("vu", "", "jane", outside=True): {("home", "OST"): {READ: (1, 10)}},
+    Owner("xe", "dark", "bob"): {("home", "OST"): {READ: (1, 1)}},
+}
+
+
+def finished(query: str) -> list[tuple[str, int, int, int, int]]:
+    """Return rows of attribution where something is over: whose, how many are not, and totals."""
+    answer = client(replace(SOURCE, finished=FINISHED), site=SITE).get(f"/api/v1/attribution?{query}").json()
+    assert answer["matched"] == len(answer["rows"])
+    measures = ("jobs", "read_bytes", "write_bytes", "iops")
+    return [(row["name"], *(row[measure] for measure in measures)) for row in answer["rows"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("by=user", [("jane", 3, 1310, 1057, 11), ("bob", 1, 1, 3, 0), ("eve", 0, 0, 2500, 0), ("1001", 1, 0, 1, 0)]),
+        ("by=account", [("dark", 2, 1301, 57, 11), ("light", 1, 0, 2503, 0)]),
+        ("by=account&fs=home", [("dark", 2, 1301, 57, 11), ("light", 1, 0, 2003, 0)]),
+        ("by=account&cluster=vu&user=jane", [("dark", 2, 1300, 57, 11)]),
+        ("by=account,user&account=light", [("light", 1, 0, 3, 0), ("light", 0, 0, 2500, 0)]),
+        ("by=account&state=running", [("dark", 1, 300, 7, 4)]),
+        ("by=account&state=final", [("light", 0, 0, 2500, 0), ("dark", 0, 1001, 0, 7)]),
+        ("by=partition", [("gpu", 1, 300, 7, 4)]),
+        ("by=process", [("dd", 1, 0, 1000, 0), ("dd", 1, 0, 1, 0)]),
+    ],
+)
+def test_what_is_over_counts_for_its_user_and_account(
+    query: str, expected: list[tuple[str, int, int, int, int]]
+) -> None:
+    assert finished(query) == expected
+
+
+def test_who_has_nothing_but_what_is_over_has_a_page_too() -> None:
+    page = client(replace(SOURCE, finished=FINISHED), site=SITE).get("/api/v1/users/eve").json()
+    assert (page["accounts"], page["totals"]["write_bytes"], page["jobs"]) == (["light"], 2500, [])
+
+
 def test_a_user_has_a_page() -> None:
     page = asked("users/jane")
     assert (page["user"], page["accounts"], page["totals"]["read_bytes"], len(page["jobs"])) == (
@@ -205,7 +247,8 @@ def test_what_cannot_be_asked_is_refused_with_what_can() -> None:
 
 
 def test_jobs_that_are_over_are_found_in_the_ledger(tmp_path: Path) -> None:
-    here = client(SOURCE, site=SITE, records=written(tmp_path, record(7), record(9), record(11)))
+    source = replace(SOURCE, finished={Owner("vu", "dark", "jane"): {("home", "OST"): {READ: (3, 27)}}})
+    here = client(source, site=SITE, records=written(tmp_path, record(7), record(9), record(11)))
     assert here.get("/api/v1/jobs/vu/7").json() == {"tick_seconds": TICK, **record(7)}
     assert here.get("/api/v1/jobs/vu/7?start=100").status_code == 404
     assert here.get("/api/v1/jobs/vu/11").json()["user"] == "jane"  # it is still there
@@ -224,7 +267,8 @@ def test_a_ledger_that_cannot_be_read_now_is_said(tmp_path: Path) -> None:
 
 
 def test_a_job_whose_record_was_written_after_the_sweep_is_told_once(tmp_path: Path) -> None:
-    source = replace(SOURCE, over=frozenset({JobName("vu", b"11")}))
+    finished = {Owner("vu", "dark", "jane"): {("home", "OST"): {READ: (1, 11)}}}
+    source = replace(SOURCE, over=frozenset({JobName("vu", b"11")}), finished=finished)
     here = client(source, site=SITE, records=written(tmp_path, record(11)))
     page = here.get("/api/v1/users/jane").json()
     assert (page["totals"]["read_bytes"], page["totals"]["jobs"]) == (11, 3)

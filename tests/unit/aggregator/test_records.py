@@ -46,7 +46,7 @@ def written(folder: Path, *all_: dict[str, Any]) -> Records:
         sqlite.make(path)
     connection = sqlite.connect(path)
     with connection.begin():
-        records.write(connection, all_)
+        records.write(connection, all_, 1000)
     sqlite.disconnect(connection)
     return Records(path)
 

@@ -2,65 +2,20 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harvest.v1.stream_pb2 import JobTable, SlurmHealth, SlurmJob
-from harvest_aggregator.accounts import Accounts
 from harvest_aggregator.catalogue import Catalogues
 from harvest_aggregator.errors import LedgerError
-from harvest_aggregator.following import Following
 from harvest_aggregator.inventory import filesystems
-from harvest_aggregator.ledger import Ledger
 from harvest_aggregator.published import Published
-from harvest_core.accounting.sweeps import ClosedSweep, Place
 from harvest_core.jobs.identity import JobName
 from harvest_core.jobs.life import FORGOTTEN_SECONDS, SETTLED_SECONDS
-from harvest_site.loading import load
 from support.deliveries import INTERVAL, START, Writer
+from unit.aggregator.houses import MIB, SITE, House, written
 
-SITE = load("""
-interval: 20s
-filesystems: [{name: home, servers: [oss1, oss2]}]
-clusters: [{name: vu, filesystems: [home], slurm: {server: slurm1}}]
-""")
-MIB = 1 << 20
 LATER = SETTLED_SECONDS + 700
 """Also the next time that anybody looks."""
-
-
-class House:
-    """Accounts and those who follow jobs, on one ledger."""
-
-    def __init__(self, path: Path) -> None:
-        self.ledger = Ledger(path)
-        self.ledger.open()
-        self.accounts = Accounts(self.ledger, SITE)
-        self.accounts.load(START)
-        self.following = Following(SITE, self.ledger)
-        self.following.load()
-        self.closed: ClosedSweep | None = None
-
-    def slurm(self, number: int, state: str, *, end: int = 0, start: int = START) -> None:
-        told = SlurmJob(id=number, user="jane", account="dark", state=state, start_seconds=start, end_seconds=end)
-        table = JobTable(last=True, jobs=[told], health=SlurmHealth(answered_seconds=START))
-        self.following.take_table("vu", table)
-
-    def sweep(self, agent: Writer, tick: int, **written: int) -> None:
-        moved = {name.removeprefix("j").encode(): amount for name, amount in written.items()}
-        self.accounts.accept([agent.sweep(moved, tick=tick)], tick + 1.0)
-        [self.closed] = self.accounts.close(tick + 1.0, frozenset({Place("home", "OST", "home-OST0000")}))
-        self.following.take_sweep(self.closed, tick + 1.0)
-        self.following.settle(self.closed, self.accounts, tick + 1.0)
-
-    def jobs(self) -> set[bytes]:
-        assert self.closed is not None
-        return {job for table in self.closed.tables.values() for job in table.jobs}
-
-    def records(self, job: bytes) -> list[dict[str, Any]]:
-        name = JobName("vu", job)
-        return self.ledger.records_of([name]).get(name, [])
 
 
 @pytest.fixture
@@ -73,11 +28,6 @@ def house(path: Path) -> Iterator[House]:
     made = House(path)
     yield made
     made.ledger.close()
-
-
-def written(record: dict[str, Any]) -> int:
-    amount: int = record["filesystems"]["home"]["ost"]["write_bytes"]
-    return amount // MIB
 
 
 def test_a_job_that_ended_has_one_record_when_nothing_came_for_a_while(house: House) -> None:
@@ -206,7 +156,7 @@ def test_what_could_not_be_written_of_a_run_is_not_written_after_its_job_is_over
     house.sweep(agent, START + 2 * LATER, j8=1)
     house.sweep(agent, START + 2 * LATER + 20, j8=2)
     assert [(one["start"], written(one)) for one in house.records(b"7")] == [(START + 30, 3), (START, 5)]
-    assert [one.name.job for one in house.ledger.runs()] == []
+    assert list(house.ledger.runs()) == []
 
 
 def test_another_site_does_not_cost_what_could_not_be_written_yet(
@@ -223,7 +173,7 @@ def test_another_site_does_not_cost_what_could_not_be_written_yet(
     monkeypatch.undo()
     house.sweep(agent, START + 60, j7=9)
     assert [(one["start"], written(one)) for one in house.records(b"7")] == [(START, 5)]
-    assert house.following.runs.cuts[JobName("vu", b"7")] == {("home", "OST"): {("write_bytes", "bytes"): (5, 5 * MIB)}}
+    assert house.following.runs.cuts["home", b"7"] == {("home", "OST"): {("write_bytes", "bytes"): (5, 5 * MIB)}}
 
 
 def full_disk(*_: object) -> None:
@@ -242,12 +192,43 @@ def test_the_last_of_a_table_that_is_let_go_and_comes_again_is_followed_again(ho
 def test_a_server_whose_clock_is_behind_ends_no_job(house: House) -> None:
     """What it says is of ticks long ago, and is done now."""
     agent, behind = Writer(), Writer(name="oss2", boot_id="boot-2", targets=("home-OST0001",))
+    now = START
     for step in range(1, 8):
         now = START + step * 600
         house.accounts.accept([behind.sweep({b"slow": step}, tick=now - 7200)], now + 0.5)
         house.sweep(agent, now, j8=step)
     assert house.records(b"slow") == []
     assert b"slow" in house.jobs()
+    assert house.state(b"slow") == "running"
+    house.sweep(agent, now + 20, j8=9)
+    assert house.state(b"slow") == "running"
+    house.sweep(agent, now + 600, j8=10)
+    assert house.state(b"slow") == "quiet"
+
+
+def test_who_did_nothing_for_long_is_not_at_work_because_the_aggregator_began_anew(house: House, path: Path) -> None:
+    agent = Writer()
+    house.sweep(agent, START + 20, jstrange=5, j8=1)
+    house.sweep(agent, START + 1000, j8=2)
+    assert house.state(b"strange") == "quiet"
+    house.ledger.close()
+    again = House(path)
+    again.sweep(agent, START + 1020, j8=3)
+    assert (again.state(b"strange"), again.state(b"8")) == ("quiet", "running")
+    again.sweep(agent, START + 1040, j8=4, jstrange=6)
+    assert again.state(b"strange") == "running"
+    again.ledger.close()
+
+
+def test_a_program_that_rests_since_before_midnight_has_no_record_of_the_new_day(house: House) -> None:
+    agent = Writer()
+    midnight = START - START % 86400 + 86400
+    house.sweep(agent, midnight - 40, **{"jcp.1000": 5})
+    for tick in range(midnight + 20, midnight + 5000, 600):
+        house.sweep(agent, tick)
+    (record,) = house.records(b"cp.1000")
+    assert (record["start"], written(record), record["late"]) == (midnight - 86400, 5, False)
+    assert house.jobs() == set()
 
 
 def test_what_a_file_system_did_does_not_fall_when_jobs_are_let_go(house: House, path: Path) -> None:
@@ -270,4 +251,23 @@ def test_what_a_file_system_did_does_not_fall_when_jobs_are_let_go(house: House,
     again = House(path)
     again.sweep(agent, START + 4 * LATER, j8=3)
     assert whole(again) == 8
+    again.ledger.close()
+
+
+def test_what_slurm_said_of_jobs_outlives_the_aggregator_and_leaves_with_them(house: House, path: Path) -> None:
+    agent = Writer()
+    house.slurm(7, "RUNNING")
+    house.sweep(agent, START + 20, j7=5)
+    house.ledger.close()
+    again = House(path)  # and Slurm is away
+    for tick in range(START + 40, START + 8000, 600):
+        again.sweep(agent, tick, j8=tick)
+    assert again.records(b"7") == []
+    assert again.state(b"7") == "quiet"
+    assert again.following.facts()["vu"].jobs[7].account == "dark"
+    again.slurm(7, "COMPLETED", end=START + 50)
+    again.sweep(agent, START + 9000, j8=9000)
+    (record,) = again.records(b"7")
+    assert (record["user"], record["account"], record["slurm_state"]) == ("jane", "dark", "COMPLETED")
+    assert list(again.ledger.facts()) == []
     again.ledger.close()

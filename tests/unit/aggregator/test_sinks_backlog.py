@@ -1,5 +1,7 @@
 """What waits for a sink, and what is counted."""
 
+import pytest
+
 from harvest_aggregator.published import Published
 from harvest_aggregator.sinks.backlog import Backlog
 from harvest_aggregator.sinks.contract import ACCEPTED, Outcome, Written
@@ -67,6 +69,28 @@ def test_what_is_kept_is_tried_again_later_and_later() -> None:
     play.offer(2)
     assert play.write(KEPT) == 2
     assert play.backlog.wait_seconds(play.now) == 1
+
+
+@pytest.mark.parametrize(("asked", "waits"), [(0.5, 1), (7, 7), (300, 300), (1e9, 300)])
+def test_who_asks_for_time_gets_it_within_bounds(asked: float, waits: float) -> None:
+    play = Play()
+    play.offer(1)
+    play.write(Written(Outcome.KEPT, "busy", asked))
+    assert play.backlog.wait_seconds(play.now) == waits
+    play.now += waits
+    play.write(KEPT)
+    assert play.backlog.wait_seconds(play.now) == 2
+
+
+def test_room_may_become_less_and_more() -> None:
+    play = Play(room=3)
+    play.offer(1, 2, 3)
+    play.backlog.room_sweeps = 2
+    play.offer(4)
+    assert play.numbers() == (0, 0, 2, 2)
+    play.backlog.room_sweeps = 3
+    play.offer(5)
+    assert [play.write(ACCEPTED) for _ in range(3)] == [3, 4, 5]
 
 
 def test_those_who_wait_do_not_all_come_again_at_once() -> None:

@@ -124,12 +124,14 @@ def test_a_changed_site_keeps_what_is_known_of_clusters_that_stay() -> None:
 
 
 def test_trouble_is_said_for_a_person() -> None:
-    clusters = Clusters({"vu": "slurm1", "xe": "slurm2", "dcc": "slurm3"})
+    clusters = Clusters({"vu": "slurm1", "xe": "slurm2", "dcc": "slurm3", "nci": "slurm4"})
     clusters.take("vu", whole())
+    clusters.take("nci", JobTable(last=True, health=SlurmHealth(answered_seconds=TICK)))
     clusters.take("xe", JobTable(last=True, health=SlurmHealth(answered_seconds=TICK, problem="squeue hung")))
-    assert slurm_warnings(clusters.facts(), TICK + 90) == [
+    assert slurm_warnings(clusters.facts(), {"slurm1", "slurm2", "slurm3"}, TICK + 90) == [
         "Slurm of cluster xe (slurm2, last answered 90 s ago): squeue hung",
         "Slurm of cluster dcc: its agent slurm3 has not said anything yet",
+        "Slurm of cluster nci (slurm4, last answered 90 s ago): its agent slurm4 is not connected",
     ]
 
 
@@ -186,3 +188,44 @@ def test_a_table_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     clusters.take("vu", whole(job(1), job(2), job(3)))
     with pytest.raises(NonsenseError):
         clusters.take("vu", change(job(4)))
+
+
+def test_only_what_is_new_of_jobs_on_lustre_and_of_users_is_for_the_ledger() -> None:
+    clusters = followed()
+    clusters.take("vu", whole(job(1), job(2)))
+    assert clusters.unsaved() == []
+    met(clusters, b"1")
+    clusters.take("vu", change(users=(UserName(uid=7, name="jane"),)))
+    facts = clusters.unsaved()
+    assert sorted((fact.kind, fact.number) for fact in facts) == [("job", 1), ("user", 7)]
+    clusters.saved(facts)
+    clusters.take("vu", whole(job(1), job(2)))
+    met(clusters, b"1")
+    assert clusters.unsaved() == []
+    clusters.take("vu", change(job(1, "COMPLETED", end_seconds=TICK), job(2, "FAILED")))
+    assert [SlurmJob.FromString(fact.payload).state for fact in clusters.unsaved()] == ["COMPLETED"]
+    clusters.forget_job("vu", 1)
+    assert clusters.unsaved() == []
+
+
+def test_what_was_known_holds_until_slurm_says_something_else() -> None:
+    before = followed()
+    before.take("vu", whole(job(1, user="jane"), job(2, user="jane"), job(3, user="jane")))
+    met(before, b"1", b"2", b"3")
+    facts = before.unsaved()
+
+    clusters = followed()
+    clusters.take("vu", change(job(3, "FAILED", user="jane")))
+    clusters.restore([*facts, *(fact._replace(cluster="gone") for fact in facts)])
+    met(clusters, b"1", b"2", b"3")
+    known = clusters.facts()["vu"].jobs
+    assert {number: (one.user, one.state) for number, one in known.items()} == {
+        1: ("jane", "RUNNING"),
+        2: ("jane", "RUNNING"),
+        3: ("jane", "FAILED"),
+    }
+    assert [fact.number for fact in clusters.unsaved()] == [3]
+    clusters.take("vu", whole(job(1, "COMPLETED", user="jane")))
+    clusters.ask(TICK)
+    assert clusters.facts()["vu"].jobs[1].state == "COMPLETED"
+    assert list(clusters.questions.pop("slurm1").jobs) == [2]  # it ran, and nobody said what became of it

@@ -12,7 +12,7 @@ TEXT = (Path(__file__).parents[3] / "docs/reference/cli.md").read_text()
 
 
 def test_every_command_is_there_with_its_options_and_no_other() -> None:
-    rows = re.findall(r"^\| `([a-z]+)([^`]*)` \| ((?:`--.*?)?) ?\| .+ \|$", TEXT.partition("## Top")[0], re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z-]+)([^`]*)` \| ((?:`--.*?)?) ?\| .+ \|$", TEXT.partition("## Top")[0], re.MULTILINE)
     documented = {name: re.findall(r"--[a-z-]+", options) for name, _, options in rows}
     assert documented == {
         name: [option.name for option in command.options if option.name.startswith("--")]

@@ -92,6 +92,15 @@ def test_what_was_told_is_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPat
     assert len(site._told) <= 10  # noqa: SLF001 - nothing else shows it
 
 
+def test_of_jobs_that_are_over_nothing_is_remembered() -> None:
+    site = Identities([cluster("vu", "home"), cluster("xe", "data")])
+    for number in range(100):
+        site.of("home", b"%d" % number)
+        site.of("data", b"%d" % number)
+    site.keep({JobName("vu", b"7")})
+    assert site._told.keys() == {("home", b"7")}  # noqa: SLF001 - nothing else shows it
+
+
 def test_programs_beyond_a_bound_are_their_users_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harvest_core.jobs.identity.PROCESSES_MOST", 2)
     site = Identities([cluster("vu", "home")])
@@ -102,7 +111,7 @@ def test_programs_beyond_a_bound_are_their_users_other(monkeypatch: pytest.Monke
         b"other.2",
         b"a.1",
     ]
-    site.forget([JobName("vu", b"a.1")])
+    site.keep({JobName("vu", b"b.1"), JobName("vu", b"other.1"), JobName("vu", b"other.2")})
     assert site.of("home", b"e.1").name.job == b"e.1"
     assert site.of("home", b"a.1") == Identity(JobName("vu", b"other.1"), process=Process("other", 1))
     assert site.of("home", b"123").number == 123

@@ -16,6 +16,10 @@ from harvest_core.jobs.life import (
 NOW = 1_000_000
 
 
+def test_times_are_those_that_people_were_told() -> None:
+    assert (BUSY_SECONDS, SETTLED_SECONDS, FORGOTTEN_SECONDS, WAITED_SECONDS) == (60, 15 * 60, 30 * 60, 6 * 3600)
+
+
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING", "PENDING", "REQUEUED"])
 @pytest.mark.parametrize(("idle", "expected"), [(0, Life.RUNNING), (BUSY_SECONDS, Life.QUIET), (10**6, Life.QUIET)])
 def test_what_slurm_keeps_is_alive_however_quiet_it_is(state: str, idle: int, expected: Life) -> None:

@@ -167,6 +167,10 @@ def test_an_empty_queue_has_no_jobs_and_nothing_wrong(answer: bytes) -> None:
             b'{"jobs": [], "errors": [{"error": "Unable to contact slurm controller", "error_number": 1}]}',
             "Unable to contact slurm controller",
         ),
+        (
+            b'{"errors": [{"source": "slurm_load_jobs", "error": "Unspecified error", "description": "Failed"}]}',
+            "slurm_load_jobs: Unspecified error: Failed",
+        ),
         (b'{"jobs": [], "errors": ["so"]}', "so"),
         (b'{"errors": [{"description": "no"}]}', "no"),
     ],

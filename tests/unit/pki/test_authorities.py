@@ -6,7 +6,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from harvest_pki.authorities import CA_LIFETIME, LIFETIMES, Authority, rotated
 from harvest_pki.errors import PkiError
-from harvest_pki.identities import Identity, Kind, identity_of
+from harvest_pki.identities import Identity, Kind, hosts_of, identity_of
 from harvest_pki.keys import key_pem, load_key, new_key, new_serial, public_key_of_request
 from unit.pki.making import DAY, KEY, NOW, authority, certificate
 
@@ -207,3 +207,18 @@ def test_what_is_no_key_is_refused_without_a_word_of_it() -> None:
     )
     with pytest.raises(PkiError, match="must be ECDSA or RSA"):
         load_key(odd)
+
+
+def test_hosts_stand_beside_the_name_and_change_nothing_about_who_it_is() -> None:
+    main = Identity(site="example", kind=Kind.AGGREGATOR, name="main")
+    hosts = ["harvest.example", "192.0.2.7", "2001:db8::7"]
+    issued = CA.issue(main, KEY.public_key(), serial=new_serial(), now=NOW, hosts=hosts)
+    assert identity_of(issued) == main
+    assert hosts_of(issued) == set(hosts)
+    assert hosts_of(certificate(CA, "main", kind=Kind.AGGREGATOR)) == set()
+
+
+@pytest.mark.parametrize("host", ["other.example.harvest", "Main.Example.HARVEST", "two words", ""])
+def test_a_host_that_looks_like_one_of_our_names_is_refused(host: str) -> None:
+    with pytest.raises(PkiError, match="cannot stand in a certificate"):
+        CA.issue(OSS1, KEY.public_key(), serial=new_serial(), now=NOW, hosts=[host])

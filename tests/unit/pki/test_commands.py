@@ -108,8 +108,18 @@ def test_issue_agent_writes_files_for_a_server(site: Shell) -> None:
     read_tls(site.data / "agents/oss1")
 
 
+def test_issue_relay_writes_files_for_another_site(site: Shell) -> None:
+    code, out, _ = site("issue-relay alkindi --data DATA")
+
+    assert code == 0
+    assert out.startswith("relay alkindi of site example: valid until ")
+    assert "  name         harvest:example:relay:alkindi\n" in out
+    assert "into the folder of its `--secrets` that the relay's `tlsSecretRef` names.\n" in out
+    read_tls(site.data / "relays/alkindi")
+
+
 def test_out_says_where_to_write(site: Shell) -> None:
-    for line in ("issue-agent oss1", "issue-server second"):
+    for line in ("issue-agent oss1", "issue-server second", "issue-relay vu"):
         code, out, _ = site(f"{line} --data DATA --out DATA/else/where")
         assert (code, "  key          DATA/else/where/tls.key\n" in out) == (0, True)
         read_tls(site.data / "else/where")
@@ -186,8 +196,8 @@ def test_rotate_leads_through_its_steps(site: Shell) -> None:
         "New CA of site example: valid until 2036-02-27 12:00 UTC (3650 days)\n"
         f"  sha256  {new}\n"
         "It issues from now on; the old one is trusted beside it. Next, in this order:\n"
-        "  1. issue-agent for every server: the agents then trust both\n"
-        "  2. issue-server for the aggregator, once all agents have their new files\n"
+        "  1. issue-agent for every server, issue-relay for every relay: they then trust both\n"
+        "  2. issue-server for the aggregator, once all of them have their new files\n"
         "  3. rotate --finish\n"
     )
     assert [fingerprint(ca) for ca in load_bundle(read_tls(site.data / "tls").ca)] == [new, old]
@@ -251,7 +261,15 @@ def test_lifetimes_have_units(site: Shell, text: str, lifetime: timedelta) -> No
 
 def test_nothing_secret_is_ever_shown(run: Shell) -> None:
     said = ""
-    for line in ("init --site example", "issue-server", "issue-agent oss1", "rotate", "list --all", "show"):
+    for line in (
+        "init --site example",
+        "issue-server",
+        "issue-agent oss1",
+        "issue-relay vu",
+        "rotate",
+        "list --all",
+        "show",
+    ):
         said += "".join(map(str, run(f"{line} --data DATA")))
     for key in run.data.rglob("*.key"):
         secret = key.read_text().splitlines()[1]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harvest_sim.__main__ import main, parse_arguments, settings_of
-from harvest_sim.live import World, run
+from harvest_sim.live import Live, World, run
 from harvest_sim.settings import Settings, SettingsError
 
 
@@ -56,6 +56,19 @@ def test_a_site_on_disk_lives_and_ends_with_everything_shown(tmp_path: Path) -> 
     ]
     assert write["done"] == write["shown"]
     assert len(fake.said) >= 40
+
+
+def test_the_clocks_of_an_idle_site_go_on(tmp_path: Path) -> None:
+    fake = FakeWorld(root=tmp_path)
+    settings = Settings(oss={"oss1": "2.15.4"}, mds={"mds1": "2.15.4"}, publish_seconds=0.5)
+    live = Live(settings, root=tmp_path, for_seconds=40, world=fake.world())
+    clock = live.site.servers["oss1"].clock
+    wall_ns, boot_ns = clock.wall_ns(), clock.boot_ns()
+    fake.sleep(7)
+    live.step()
+    at_ns = live.site.now_ns
+    assert (clock.wall_ns() - wall_ns - at_ns, clock.boot_ns() - boot_ns - at_ns) == (7 * 10**9, 7 * 10**9)
+    live.face.close()
 
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:

@@ -133,6 +133,19 @@ def test_2_4_a_remount_replaces_every_file(opened: Opened, tmp_path: Path) -> No
         assert all(path.stat().st_mtime != before[path] for path in files)
 
 
+def test_whoever_sees_the_id_of_a_boot_finds_its_clocks(opened: Opened, tmp_path: Path) -> None:
+    site, _ = lone_target("2.15.8")
+    face = opened(site)
+    up, boot = tmp_path / "oss1/proc/uptime", tmp_path / "oss1/proc/sys/kernel/random/boot_id"
+    before = boot.read_text()
+    assert float(up.read_text().split()[0]) > 1
+    site.reboot("oss1")
+    face.publish()
+    assert boot.read_text() != before
+    assert float(up.read_text().split()[0]) < 1
+    assert up.stat().st_ctime_ns <= boot.stat().st_ctime_ns
+
+
 def test_an_event_waits_until_readers_have_everything_safe(opened: Opened, tmp_path: Path) -> None:
     site, target = lone_target("2.12.9")
     target.do(b"1", "punch")

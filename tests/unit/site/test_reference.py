@@ -10,6 +10,7 @@ from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from harvest_site.crd import definition
 from harvest_site.fields import Duration, Model, Size, inner_model
 from harvest_site.model import Spec
 from harvest_site.rules import RULES
@@ -72,8 +73,17 @@ def literals_of(annotation: object) -> tuple[str, ...]:
 
 
 def test_every_field_is_documented_as_the_model_has_it() -> None:
-    documented = re.findall(r"^\| `[a-zA-Z.\[\]]+` \|.*\|$", TEXT, re.MULTILINE)
+    documented = re.findall(r"^\| `[a-zA-Z.\[\]]+` \|.*\|.*\|$", TEXT, re.MULTILINE)
     assert documented == list(rows(Spec))
+
+
+def test_every_field_of_the_status_is_documented() -> None:
+    documented = dict(re.findall(r"^\| `([a-zA-Z]+)` \| ([^|]*) \|$", TEXT, re.MULTILINE))
+    fields = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    assert documented.keys() == fields.keys()
+    for name, field in fields.items():
+        for inner in field.get("items", {}).get("properties", {}):
+            assert f"`{inner}`" in documented[name]
 
 
 def test_every_rule_is_documented() -> None:

@@ -4,10 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from harvest_pki.identities import Identity, Kind
 from harvest_site.loading import load
 from harvest_site.parts import IMPLEMENTED, unimplemented
 from harvest_site.references import secret_folder, secret_path
-from harvest_site.views import aggregators_of, filesystem_of, servers_of
+from harvest_site.views import (
+    aggregators_for,
+    aggregators_of,
+    filesystem_of,
+    servers_of,
+    sidecar_agent,
+    slurm_agents_of,
+    slurm_cluster_of,
+)
 
 GOOD = Path(__file__).parents[2] / "data/sites/good"
 EXAMPLE = load(GOOD / "example.yaml")
@@ -36,7 +45,26 @@ def test_agents_may_be_lustre_servers_and_those_that_report_job_tables() -> None
     lustre = {"oss01", "oss02", "oss03", "oss04", "mds1", "mds2", "gd-oss1", "gd-mds1"}
     assert servers_of(EXAMPLE) == lustre | {"vu-slurm1"}
     assert servers_of(load(GOOD / "cluster-head.yaml")) == set()
-    assert servers_of(load(GOOD / "split.yaml")) == {"oss1", "oss2"}
+    assert servers_of(load(GOOD / "split.yaml")) == {"oss1", "oss2", "slurm-sidecar.vu"}
+
+
+def test_an_agent_reports_to_the_aggregators_that_want_to_hear_of_it() -> None:
+    assert aggregators_for(EXAMPLE, "oss01") == aggregators_for(EXAMPLE, "vu-slurm1") == aggregators_of(EXAMPLE)
+    split = load(GOOD / "split.yaml")
+    home, work = aggregators_of(split)
+    assert aggregators_for(split, "oss1") == aggregators_for(split, "slurm-sidecar.vu") == (home, work)
+    assert aggregators_for(split, "oss2") == (work,)
+    assert aggregators_for(split, "nobody") == ()
+
+
+def test_the_agent_beside_an_aggregator_has_a_host_name_that_no_other_clusters_has() -> None:
+    split = load(GOOD / "split.yaml")
+    assert slurm_agents_of(split) == {"vu": "slurm-sidecar.vu"}
+    assert slurm_cluster_of(split, "slurm-sidecar.vu") == "vu"
+    odd = ["a.b", "a_b", "a_-b", "a..b", "a__b", "a" + "." * 31]
+    agents = [sidecar_agent(name) for name in odd]
+    assert len(set(agents)) == len(odd)
+    assert all(Identity(site="s", kind=Kind.SERVER, name=agent).name == agent for agent in agents)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +110,12 @@ def test_serials_are_compared_as_numbers() -> None:
 
 
 def test_parts_without_an_implementation_are_named_where_a_site_uses_them() -> None:
-    every = {"clients", "lnets", "jobIds", "slurm", "hosts", "relays", "ganglia", "influxdb", "prometheus", "ledger"}
-    every |= {"certificates.agentLifetime", "service"}
+    every = {"clients", "lnets", "jobIds", "slurm", "hosts", "relays", "ganglia", "influxdb", "prometheus"}
+    every |= {"certificates.agentLifetime", "ledger.retention", "service"}
     assert set(unimplemented(EXAMPLE)) == every - IMPLEMENTED
     assert set(unimplemented(MINIMAL)) == {"clients"} - IMPLEMENTED
-    split = {"clients", "lnets", "slurm", "influxdb", "ledger", "certificates.caSecretRef", "aggregators", "service"}
-    split |= {"certificates.denySerials", "slurm.sidecar"}
+    split = {"clients", "lnets", "slurm", "influxdb", "certificates.caSecretRef", "aggregators", "service"}
+    split |= {"certificates.denySerials", "ledger.retention", "slurm.sidecar"}
     assert set(unimplemented(load(GOOD / "split.yaml"))) == split - IMPLEMENTED
     head = {"lnets", "hosts", "accepts", "ganglia"}
     assert set(unimplemented(load(GOOD / "cluster-head.yaml"))) == head - IMPLEMENTED

@@ -110,6 +110,8 @@ class JobBoard:
                 self._unknown.pop(number, None)
                 self._settled.pop(number, None)
                 self._want(number)
+            for job in changes.changed:
+                self._unknown.pop(job.id, None)  # accounting was late: when slurmctld forgets it, it will know
             self._tell(changes.changed)
 
     def to_ask(self, most: int) -> list[int]:

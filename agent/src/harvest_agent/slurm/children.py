@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from harvest_agent.slurm.sources import OUTPUT_MOST, SlurmError
+from harvest_agent.slurm.sources import OUTPUT_MOST, SlurmError, TooSlowError
 from harvest_agent.tables import shown
 
 _PIECE_BYTES: Final = 1 << 18
@@ -79,7 +79,7 @@ class Children:
             ready, _, _ = select.select([*open_pipes, self._waker], [], [], max(self._deadline - time.monotonic(), 0))
             self._check()
             if not ready:
-                raise SlurmError(f"{name} did not answer in {self._limit_seconds:g} s{_quoted(complaint)}")
+                raise TooSlowError(f"{name} did not answer in {self._limit_seconds:g} s{_quoted(complaint)}")
             for pipe in open_pipes.intersection(ready):
                 piece = os.read(pipe, _PIECE_BYTES)
                 if not piece:

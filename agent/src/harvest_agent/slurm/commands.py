@@ -7,7 +7,7 @@ from typing import Final
 
 from harvest_agent.config import SlurmSettings
 from harvest_agent.slurm.children import Children
-from harvest_agent.slurm.sources import Reader, SlurmError, read
+from harvest_agent.slurm.sources import Reader, SlurmError, TooSlowError, read
 from harvest_core.slurm.answers import JsonJobs
 from harvest_core.slurm.jobs import Names, SlurmJob
 from harvest_core.slurm.texts import OLD_SQUEUE, SACCT, SEPARATOR, SQUEUE, TextJobs
@@ -30,6 +30,8 @@ _SACCT: Final = (
     "--parsable2",
     f"--format={','.join(SACCT)}",
 )
+_NO_CONTROLLER: Final = "slurm_load_jobs"
+"""What squeue names when slurmctld did not answer: in its complaint, or among the errors of its JSON."""
 _NO_ACCOUNTING: Final = "accounting storage is disabled"
 _OURS: Final = ("SQUEUE_", "SACCT_", "SLURM_")
 
@@ -61,7 +63,7 @@ class Commands:
         self._children.stop()
 
     def jobs(self) -> Iterator[list[SlurmJob]]:
-        """Yield all that slurmctld has."""
+        """Yield all that slurmctld has. It is asked once: other forms are tried where squeue cannot print the first."""
         problem = None
         for form in self._forms:
             count = 0
@@ -69,7 +71,12 @@ class Commands:
                 for jobs in self._printed(form):
                     count += len(jobs)
                     yield jobs
+            except TooSlowError:
+                self._forms = _after(form)  # there may be too many jobs for this one
+                raise
             except SlurmError as error:
+                if _NO_CONTROLLER in str(error):
+                    raise
                 problem = error
                 continue
             if count:
@@ -96,6 +103,13 @@ class Commands:
             if _NO_ACCOUNTING in str(error):
                 return []
             raise
+
+
+def _after(form: str) -> tuple[str, ...]:
+    """Return the forms in the order in which to try them after this one."""
+    forms = tuple(_FORMS)
+    place = forms.index(form) + 1
+    return (*forms[place:], *forms[:place])
 
 
 def _found(command: str) -> str:

@@ -14,6 +14,10 @@ class SlurmError(Exception):
     """Slurm did not answer, or not with jobs; the message is for a person."""
 
 
+class TooSlowError(SlurmError):
+    """It took longer than it may."""
+
+
 class Source(Protocol):
     """One way to ask Slurm; used by one thread, stopped by another."""
 

@@ -3,14 +3,15 @@
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic
 
-from harvest_aggregator.published import Published
-from harvest_aggregator.sinks.contract import Outcome, Written
+from harvest_aggregator.sinks.contract import Outcome, Waiting, Written
 
 _FIRST_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 30.0
 """Between two tries: what was restarted after hours is to have everything back within a minute."""
+_LONGEST_ASKED_SECONDS: Final = 300.0
+"""Whoever asks for more gets this."""
 _SLOW_SECONDS: Final = 60.0
 
 
@@ -29,14 +30,14 @@ class Health:
     """What somebody should know, for a person."""
 
 
-class Backlog:
+class Backlog(Generic[Waiting]):
     """Sweeps in order; while one that was kept waits to be tried again, so do those behind it."""
 
     def __init__(self, *, room_sweeps: int, jitter: Callable[[], float]) -> None:
         """``jitter`` gives numbers from 0 to 1."""
-        self._room = room_sweeps
+        self.room_sweeps = room_sweeps
         self._jitter = jitter
-        self._waiting: deque[Published] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._failures = 0
         self._not_before = 0.0
         self._writing_since: float | None = None
@@ -49,14 +50,19 @@ class Backlog:
     @property
     def is_full(self) -> bool:
         """Tell whether another sweep would push one out: whatever is being written could not be kept."""
-        return len(self._waiting) >= self._room
+        return len(self._waiting) >= self.room_sweeps
 
-    def offer(self, published: Published) -> None:
+    def offer(self, sweep: Waiting) -> None:
         """Take in a newer sweep."""
-        self._waiting.append(published)
+        self._waiting.append(sweep)
         self._bound()
 
-    def take(self, now: float) -> Published | None:
+    def refuse(self, reason: str) -> None:
+        """Count a sweep that cannot be written at all."""
+        self._rejected += 1
+        self.problem = reason
+
+    def take(self, now: float) -> Waiting | None:
         """Return what is to be written now, if anything is."""
         if not self._waiting or now < self._not_before:
             return None
@@ -68,7 +74,7 @@ class Backlog:
         """Return when to ask again; nothing if only another sweep changes the answer."""
         return max(self._not_before - now, 0.0) if self._waiting else None
 
-    def settle(self, published: Published, written: Written, *, now: float, wall_seconds: float, was_cut: bool) -> None:
+    def settle(self, sweep: Waiting, written: Written, *, now: float, wall_seconds: float, was_cut: bool) -> None:
         """Note what came of the write; one that was cut short for a newer sweep is no reason to wait."""
         self._writing_since = None
         self.problem = written.reason or None
@@ -81,11 +87,12 @@ class Backlog:
         elif written.outcome is Outcome.REJECTED:
             self._rejected += 1
         else:
-            self._waiting.appendleft(published)
+            self._waiting.appendleft(sweep)
             self._bound()
         if self._failures:
             longest = min(_FIRST_SECONDS * 2 ** min(self._failures - 1, 10), _LONGEST_SECONDS)
-            self._not_before = now + longest * (1 + self._jitter()) / 2
+            own_seconds = longest * (1 + self._jitter()) / 2
+            self._not_before = now + max(own_seconds, min(written.wait_seconds, _LONGEST_ASKED_SECONDS))
 
     def health(self, name: str, now: float) -> Health:
         """Return how the sink is doing."""
@@ -105,6 +112,6 @@ class Backlog:
         return self.problem
 
     def _bound(self) -> None:
-        while len(self._waiting) > self._room:
+        while len(self._waiting) > self.room_sweeps:
             self._waiting.popleft()
             self._dropped += 1

@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
 import structlog
 from typing_extensions import override
 
-from harvest_aggregator.nodes import Node, Nodes
+from harvest_aggregator.nodes import Node
 from harvest_aggregator.published import Published
 from harvest_aggregator.sinks import gmetric, udp
 from harvest_aggregator.sinks.contract import ACCEPTED, Outcome, Pause, Plan, Sink, Written
@@ -21,8 +22,6 @@ from harvest_site.model import Site
 
 UNITS: Final = ("bytes/sec", "bytes/sec", "ops/sec", "ops/sec")
 """Of the rates, in their order."""
-_STALE_PERIODS: Final = 3
-"""Nodes that were not read anew for so many of their periods are not sent again: nobody knows what they do."""
 _METADATA_SECONDS: Final = 40
 """A gmond that was restarted has everything back after this and a sweep."""
 _WINDOW_SECONDS: Final = 16.0
@@ -40,8 +39,6 @@ class GangliaPlan(Plan):
 
     asked: settings.Ganglia
     interval_seconds: int
-    period_seconds: int
-    """The longest in which nodes are read anew."""
     aliases: Mapping[str, str]
     """By the file system's name."""
 
@@ -50,15 +47,12 @@ class GangliaPlan(Plan):
         return Ganglia(self)
 
 
-def planned(sink: settings.Sink, site: Site) -> GangliaPlan:
+def planned(sink: settings.Sink, site: Site, _secrets: Path | None = None) -> GangliaPlan:
     """Return the plan of a sink that is of this kind."""
     assert sink.ganglia is not None  # noqa: S101 - the table asks no other
     return GangliaPlan(
         asked=sink.ganglia,
         interval_seconds=site.spec.interval_seconds,
-        period_seconds=max(
-            (one.clients.interval_seconds for one in site.spec.filesystems if one.clients.enabled), default=0
-        ),
         aliases={one.name: one.alias for one in site.spec.filesystems},
     )
 
@@ -73,9 +67,7 @@ class Reading(NamedTuple):
 
 def hosts(published: Published, plan: GangliaPlan) -> Iterator[tuple[str, list[Reading]]]:
     """Return what is sent of a sweep: every host as ganglia knows it, and its numbers."""
-    if published.nodes is None or _is_stale(published.nodes, published, plan):
-        return
-    for node in published.nodes.nodes:
+    for node in () if published.nodes is None else published.nodes.nodes:
         if node.is_live and (not plan.asked.clusters or node.cluster in plan.asked.clusters):
             yield gmetric.spoofed(node.address, node.host), list(_readings(node, plan.aliases))
 
@@ -85,11 +77,6 @@ def lines(published: Published, plan: GangliaPlan) -> Iterator[str]:
     for host, readings in hosts(published, plan):
         for reading in readings:
             yield f"{host} {reading.metric} {reading.text} {reading.units}"
-
-
-def _is_stale(nodes: Nodes, published: Published, plan: GangliaPlan) -> bool:
-    age_seconds = (published.tick_seconds or 0) - nodes.tick_seconds
-    return age_seconds > _STALE_PERIODS * max(plan.period_seconds, plan.interval_seconds)
 
 
 def _readings(node: Node, aliases: Mapping[str, str]) -> Iterator[Reading]:

@@ -8,7 +8,7 @@ import structlog
 
 from harvest_aggregator.published import Published
 from harvest_aggregator.sinks.backlog import Health
-from harvest_aggregator.sinks.contract import Plan
+from harvest_aggregator.sinks.contract import Plan, Sink
 from harvest_aggregator.sinks.worker import Worker
 
 _STOP_SECONDS: Final = 3.0
@@ -36,6 +36,11 @@ class Sinks:
         """Give every sink a closed sweep; returns at once."""
         for worker in self._workers.values():
             worker.offer(published)
+
+    def find(self, name: str) -> Sink | None:
+        """Return a sink by its name."""
+        worker = self._workers.get(name)
+        return None if worker is None else worker.sink
 
     def healths(self) -> list[Health]:
         """Return how each is doing."""

@@ -3,13 +3,13 @@
 import random
 import threading
 import time
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
 from harvest_aggregator.published import Published
 from harvest_aggregator.sinks.backlog import Backlog, Health
-from harvest_aggregator.sinks.contract import Outcome, Plan, Written
+from harvest_aggregator.sinks.contract import Outcome, Plan, Sink, Written
 
 _log = structlog.get_logger()
 
@@ -20,8 +20,8 @@ class Worker:
     def __init__(self, name: str, plan: Plan) -> None:
         self.name: Final = name
         self.plan: Final = plan
-        self._sink = plan.build()
-        self._backlog = Backlog(room_sweeps=self._sink.room_sweeps, jitter=random.random)
+        self.sink: Sink[Any] = plan.build()
+        self._backlog = Backlog[Any](room_sweeps=self.sink.room_sweeps, jitter=random.random)
         self._change = threading.Condition()
         """Never held while the sink writes."""
         self._is_stopping = False
@@ -32,7 +32,14 @@ class Worker:
     def offer(self, published: Published) -> None:
         """Give it a closed sweep."""
         with self._change:
-            self._backlog.offer(self._sink.needed(published))
+            try:
+                needed = self.sink.needed(published)
+            except Exception as error:  # noqa: BLE001 - a mistake in a sink is that sink's trouble alone
+                _log.exception("a sink failed", sink=self.name, tick=published.tick_seconds)
+                self._backlog.refuse(str(error) or type(error).__name__)
+                return
+            self._backlog.room_sweeps = self.sink.room_sweeps
+            self._backlog.offer(needed)
             self._change.notify_all()
 
     def health(self) -> Health:
@@ -54,12 +61,12 @@ class Worker:
     # --- the thread ---
 
     def _run(self) -> None:
-        while (published := self._next()) is not None:
-            written = self._written(published)
+        while (sweep := self._next()) is not None:
+            written = self._written(sweep)
             with self._change:
                 before = self._backlog.problem
                 self._backlog.settle(
-                    published,
+                    sweep,
                     written,
                     now=time.monotonic(),
                     wall_seconds=time.time(),
@@ -67,25 +74,25 @@ class Worker:
                 )
                 after = self._backlog.problem
             self._tell(before, after)
-            del published  # while it waits for the next, the last one need not stay
+            del sweep  # while it waits for the next, the last one need not stay
 
-    def _next(self) -> Published | None:
+    def _next(self) -> Any:  # noqa: ANN401 - what the sink needs of a sweep
         """Wait for what is to be written next; nothing once it is to stop."""
         with self._change:
             while not self._is_stopping:
                 now = time.monotonic()
-                if (published := self._backlog.take(now)) is not None:
-                    return published
+                if (sweep := self._backlog.take(now)) is not None:
+                    return sweep
                 self._change.wait(self._backlog.wait_seconds(now))
         return None
 
-    def _written(self, published: Published) -> Written:
+    def _written(self, sweep: Any) -> Written:  # noqa: ANN401
         self._was_cut = False
         try:
-            return self._sink.write(published, self._pause)
+            return self.sink.write(sweep, self._pause)
         except Exception as error:  # noqa: BLE001 - a mistake in a sink is that sink's trouble alone
             if self._backlog.problem is None:  # once is enough
-                _log.exception("a sink failed", sink=self.name, tick=published.tick_seconds)
+                _log.exception("a sink failed", sink=self.name)
             return Written(Outcome.REJECTED, str(error) or type(error).__name__)
 
     def _pause(self, seconds: float) -> bool:

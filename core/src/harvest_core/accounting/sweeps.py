@@ -1,7 +1,7 @@
 """Sweeps as others see them: closed once, then immutable; totals, and rates from the work of one tick."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from harvest_core.accounting.apply import Stay, Work
 from harvest_core.accounting.mounts import NEVER, Integers
 from harvest_core.accounting.parking import JobSum
-from harvest_core.accounting.totals import Counter, JobTable, JobWork, fitted, job_work
+from harvest_core.accounting.totals import Counter, JobTable, JobWork, fitted, job_work, shown_seconds
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +51,12 @@ class ClosedTable:
     sum_rates: Floats
     last_tick: Integers
     """When each job last did anything; NEVER where nobody can say."""
+    snapshot_seconds: Integers
+    """The newest time that a server gave any record of each job: of its last use, by the server's clock."""
+    first_tick: Integers
+    """Of the sweep that first showed each job; RESTORED where a process did that is no more."""
+    changed_tick: Integers
+    """Of the sweep that first showed the totals of each job as they are: what came late is not of the last tick."""
     _rows: Mapping[bytes, int]
     """Grows with later sweeps."""
 
@@ -128,6 +134,9 @@ def _part(table: ClosedTable, works: list[TickWork]) -> ClosedTable:
         sample_rates=_added(place, sample_rates, shape),
         sum_rates=_added(place, sum_rates, shape),
         last_tick=table.last_tick[rows],
+        snapshot_seconds=table.snapshot_seconds[rows],
+        first_tick=table.first_tick[rows],
+        changed_tick=table.changed_tick[rows],
         _rows=dict(zip(jobs, range(len(jobs)), strict=True)),
     )
 
@@ -155,10 +164,13 @@ class _OpenTable:
     sums: Integers = field(default_factory=lambda: np.zeros((0, 0), np.int64))
     sample_rates: Floats = field(default_factory=_none)
     sum_rates: Floats = field(default_factory=_none)
+    snapshot_seconds: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def fit(self, shape: tuple[int, int]) -> None:
         self.samples, self.sums = fitted(self.samples, shape), fitted(self.sums, shape)
         self.sample_rates, self.sum_rates = fitted(self.sample_rates, shape), fitted(self.sum_rates, shape)
+        more = np.full(shape[0] - len(self.snapshot_seconds), NEVER)
+        self.snapshot_seconds = np.append(self.snapshot_seconds, more)
 
     def add(self, places: Integers, work: Work) -> TickWork:
         np.add.at(self.samples.reshape(-1), places, work.samples)
@@ -173,8 +185,14 @@ class _OpenTable:
         np.add.at(self.sample_rates.reshape(-1), places, rates)
         np.divide(sums, divisor, out=rates)  # in the same array: large new ones are what costs most here
         np.add.at(self.sum_rates.reshape(-1), places, rates)
+        self._show(places, work)
         kept = (_compact(numbers) for numbers in (places, samples, sums, window))
         return TickWork(self.samples.shape[1], *kept)
+
+    def _show(self, places: Integers, work: Work) -> None:
+        first = _firsts(work.row)
+        rows = places[first] // self.samples.shape[1]
+        np.maximum.at(self.snapshot_seconds, rows, _shown(work, first))
 
     def hold(self, work: TickWork) -> None:
         """Add rates of an earlier tick."""
@@ -186,6 +204,20 @@ class _OpenTable:
     def keep(self, rows: Integers) -> None:
         self.samples, self.sums = self.samples[rows], self.sums[rows]
         self.sample_rates, self.sum_rates = self.sample_rates[rows], self.sum_rates[rows]
+        self.snapshot_seconds = self.snapshot_seconds[rows]
+
+
+def _firsts(rows: Integers) -> Integers:
+    """Return where each record's counters begin."""
+    is_first = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=is_first[1:])
+    return np.flatnonzero(is_first)
+
+
+def _shown(work: Work, first: Integers) -> Integers:
+    """Return when the records were last used whose counters begin there."""
+    assert work.mount is not None  # noqa: S101 - whoever did nothing reports nothing
+    return shown_seconds(work.mount, work.row[first], work.tick_seconds)
 
 
 def _compact(numbers: Integers) -> NDArray[Any]:
@@ -270,6 +302,10 @@ class Sweeps:
         places = table.places(work.mount, work.row, work.column)
         if late or work.tick_seconds <= self._closed_tick:
             table.add(places, work.samples, work.sum, work.tick_seconds)
+            first = _firsts(work.row)
+            rows = places[first] // max(len(table.counters), 1)
+            table.shown(rows, _shown(work, first))
+            table.is_late[rows] = True
             return
         sweep = self._open.setdefault(work.tick_seconds, _OpenSweep())
         sweep.reported.add(place)
@@ -280,6 +316,11 @@ class Sweeps:
         open_table.fit(table.samples.shape)
         if len(places):
             sweep.work[place] = (*sweep.work.get(place, ()), open_table.add(places, work))
+
+    def begin(self, tick_seconds: int) -> None:
+        """Let there be a sweep even if nobody reports anything for its tick."""
+        if tick_seconds > self._closed_tick:
+            self._open.setdefault(tick_seconds, _OpenSweep())
 
     def close(self, now_seconds: float, expected: frozenset[Place]) -> list[ClosedSweep]:
         """Close, oldest first, every sweep that all expected have reported, or that is past its deadline."""
@@ -343,20 +384,23 @@ def _closed(table: JobTable, work: _OpenTable, held: Iterable[TickWork], tick_se
         work.hold(earlier)
     table.samples += work.samples
     table.sums += work.sums
-    table.worked(_workers(work), tick_seconds)
+    np.maximum(table.snapshot_seconds, work.snapshot_seconds, out=table.snapshot_seconds)
+    table.close(_workers(work), tick_seconds)
     jobs = len(table.jobs)
-    totals = (table.samples[:jobs].copy(), table.sums[:jobs].copy())
-    shown = (*totals, work.sample_rates[:jobs], work.sum_rates[:jobs], table.last_tick[:jobs].copy())
-    for numbers in shown:
-        numbers.flags.writeable = False
-    samples, sums, sample_rates, sum_rates, last_tick = shown
-    return ClosedTable(
+    shown = ClosedTable(
         jobs=tuple(table.jobs),
         counters=tuple(table.counters),
-        samples=samples,
-        sums=sums,
-        sample_rates=sample_rates,
-        sum_rates=sum_rates,
-        last_tick=last_tick,
+        samples=table.samples[:jobs].copy(),
+        sums=table.sums[:jobs].copy(),
+        sample_rates=work.sample_rates[:jobs],
+        sum_rates=work.sum_rates[:jobs],
+        last_tick=table.last_tick[:jobs].copy(),
+        snapshot_seconds=table.snapshot_seconds[:jobs].copy(),
+        first_tick=table.first_tick[:jobs].copy(),
+        changed_tick=table.changed_tick[:jobs].copy(),
         _rows=table.jobs,
     )
+    for numbers in (getattr(shown, one.name) for one in fields(shown)):
+        if isinstance(numbers, np.ndarray):
+            numbers.flags.writeable = False
+    return shown

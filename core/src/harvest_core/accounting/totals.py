@@ -9,13 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harvest_core.accounting.apply import Stay
-from harvest_core.accounting.mounts import NEVER, Integers, MountState
+from harvest_core.accounting.mounts import NEVER, NSECS, Integers, MountState
 from harvest_core.accounting.parking import JobSum
 
 Counter = tuple[str, str]
 """(name, unit)."""
 
 _READ, _WRITE = "read_bytes", "write_bytes"
+RESTORED = 0
+"""In the place of the tick of a job's first sweep."""
+_LEAST_SECONDS = 1_000_000_000
+"""Servers whose times count from their boot give smaller ones, and so do those that give none: nobody's wall clock."""
 _OLD_DATA = {("read", "bytes"): _READ, ("write", "bytes"): _WRITE}
 """Up to 2.5 the counters of bytes had the names that are latencies from 2.14 on."""
 _NO_OPERATIONS = {
@@ -83,6 +87,12 @@ def fitted(numbers: NDArray[_Number], shape: tuple[int, int]) -> NDArray[_Number
     return wide
 
 
+def shown_seconds(mount: MountState, rows: Integers, ticks: Integers | int) -> Integers:
+    """Return when records of a mount were last used, as the server says; where it does not, the tick that showed it."""
+    seconds = mount.snapshot[rows] // NSECS
+    return np.where(seconds >= _LEAST_SECONDS, seconds, ticks)
+
+
 class JobTable:
     """What all jobs did on one kind of target of a file system: a row per job, a column per counter."""
 
@@ -95,6 +105,14 @@ class JobTable:
         self.sums: Integers = np.zeros((0, 0), np.int64)
         self.last_tick: Integers = np.zeros(0, np.int64)
         """When each job last did anything, by row; NEVER where nobody can say."""
+        self.snapshot_seconds: Integers = np.zeros(0, np.int64)
+        """The newest time that a server gave any of its records; by the servers' clocks."""
+        self.first_tick: Integers = np.zeros(0, np.int64)
+        """Of the first closed sweep that showed a job; RESTORED where an earlier process did."""
+        self.changed_tick: Integers = np.zeros(0, np.int64)
+        """Of the first closed sweep that showed the totals of a job as they are; of restored ones, the first of all."""
+        self.is_late: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """Whether a job's totals changed since a sweep was closed, and not by the work of one that is open."""
         self._places: WeakKeyDictionary[MountState, tuple[int, Integers, Integers]] = WeakKeyDictionary()
         """Per mount, as long as its rows are the same: the row here of each that has done anything, and the column of
         each of its columns."""
@@ -120,6 +138,18 @@ class JobTable:
         """Note that jobs did something at a tick, or each at its own."""
         np.maximum.at(self.last_tick, rows, tick_seconds)
 
+    def shown(self, rows: Integers, seconds: Integers) -> None:
+        """Note when servers say that records of jobs were last used."""
+        np.maximum.at(self.snapshot_seconds, rows, seconds)
+
+    def close(self, rows: Integers, tick_seconds: int) -> None:
+        """Note that all totals are shown now: of these rows by the work of this tick, of others by what came late."""
+        self.worked(rows, tick_seconds)
+        self.changed_tick[rows] = tick_seconds
+        self.changed_tick[self.is_late] = tick_seconds
+        self.is_late[:] = False
+        self.first_tick[(self.first_tick == NEVER) & (self.changed_tick == tick_seconds)] = tick_seconds
+
     def add_stay(self, stay: Stay, until_tick: int) -> None:
         """Add all that was done in a stay. Ticks after the last one that can be tell nothing."""
         for _, mount in stay.mounts:
@@ -129,7 +159,10 @@ class JobTable:
             self.add(places, samples[row, column], sums[row, column], NEVER)
             did = np.unique(row)
             ticks = mount.work_tick[did]
-            self.worked(self._known(mount)[0][did], np.where(ticks <= until_tick, ticks, NEVER))
+            rows = self._known(mount)[0][did]
+            self.worked(rows, np.where(ticks <= until_tick, ticks, NEVER))
+            self.shown(rows, shown_seconds(mount, did, ticks))
+            self.first_tick[rows], self.is_late[rows] = RESTORED, True
 
     def add_sum(self, job: bytes, done: JobSum, until_tick: int) -> None:
         """Add what a job did of which there are no records any more."""
@@ -141,12 +174,16 @@ class JobTable:
             self.sums[row, column] += total
         if done.last_tick <= until_tick:
             self.last_tick[row] = max(self.last_tick[row], done.last_tick)
+        self.snapshot_seconds[row] = max(self.snapshot_seconds[row], done.last_tick)
+        self.first_tick[row], self.is_late[row] = RESTORED, True
 
     def remove(self, jobs: Collection[bytes]) -> Integers:
         """Let jobs go; return the former rows of those that stay, in order. Whoever has the old jobs keeps them."""
         kept = np.array([row for job, row in self.jobs.items() if job not in jobs], np.int64)
         self.jobs = {job: row for row, job in enumerate(job for job in self.jobs if job not in jobs)}
         self.samples, self.sums, self.last_tick = self.samples[kept], self.sums[kept], self.last_tick[kept]
+        self.snapshot_seconds, self.changed_tick = self.snapshot_seconds[kept], self.changed_tick[kept]
+        self.first_tick, self.is_late = self.first_tick[kept], self.is_late[kept]
         self._places.clear()
         return kept
 
@@ -176,7 +213,12 @@ class JobTable:
             room = len(self.jobs) + len(self.jobs) // 4
         self.samples = fitted(self.samples, (room, len(self.counters)))
         self.sums = fitted(self.sums, (room, len(self.counters)))
-        self.last_tick = np.append(self.last_tick, np.full(room - len(self.last_tick), NEVER))
+        more = room - len(self.last_tick)
+        self.last_tick = np.append(self.last_tick, np.full(more, NEVER))
+        self.snapshot_seconds = np.append(self.snapshot_seconds, np.full(more, NEVER))
+        self.changed_tick = np.append(self.changed_tick, np.full(more, NEVER))
+        self.first_tick = np.append(self.first_tick, np.full(more, NEVER))
+        self.is_late = np.append(self.is_late, np.zeros(more, np.bool_))
 
 
 _Name = TypeVar("_Name", bytes, Counter)

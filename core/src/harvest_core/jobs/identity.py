@@ -1,6 +1,6 @@
 """Whose job an id is: the cluster that made it, the number that Slurm knows it by, or a process and its user."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -69,7 +69,7 @@ class Identities:
     """Tells whose the ids of a site's file systems are. What was told once is remembered, up to a bound."""
 
     def __init__(self, clusters: Iterable[ClusterIds] = ()) -> None:
-        self._clusters = tuple(clusters)
+        self.clusters = tuple(clusters)
         self._told: dict[tuple[str, bytes], Identity] = {}
         self._processes: set[JobName] = set()
 
@@ -82,13 +82,11 @@ class Identities:
             told = self._told[filesystem, job] = self._bounded(self._found(filesystem, job))
         return told
 
-    def forget(self, names: Iterable[JobName]) -> None:
-        """Make room for other programs: these are not run any more."""
-        gone = self._processes.intersection(names)
-        if gone:
-            self._processes -= gone
-            told = list(self._told.items())  # at once: those who read ask, too
-            self._told = {key: one for key, one in told if one.name not in gone}
+    def keep(self, names: Container[JobName]) -> None:
+        """Forget all others, which makes room for other programs: they are over, or were told of them since."""
+        self._processes = {name for name in self._processes if name in names}
+        told = list(self._told.items())  # at once: those who read ask, too
+        self._told = {key: one for key, one in told if one.name in names}
 
     def _bounded(self, found: Identity) -> Identity:
         """Return an identity by which not too many programs are told apart: every command on a login node is one."""
@@ -101,7 +99,7 @@ class Identities:
         return found
 
     def _found(self, filesystem: str, job: bytes) -> Identity:
-        here = [one for one in self._clusters if filesystem in one.filesystems]
+        here = [one for one in self.clusters if filesystem in one.filesystems]
         claimed = [(one.cluster, parts) for one in here if (parts := _certain(one.claim(job))) is not None]
         if claimed:
             cluster, parts = claimed[0]

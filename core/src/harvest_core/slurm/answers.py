@@ -183,5 +183,5 @@ def _at(said: Mapping[str, object], places: tuple[str, ...]) -> object:
 def _error(error: object) -> str:
     if not isinstance(error, dict):
         return text(str(error))[:200]
-    said = [str(error[key]) for key in ("error", "description") if error.get(key)]
+    said = [str(error[key]) for key in ("source", "error", "description") if error.get(key)]
     return text(": ".join(said) or str(error))[:200]

@@ -98,3 +98,81 @@ class HarvestService:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class RelayServiceStub:
+    """One aggregator tells another what the nodes of one cluster did on one file system: all of them in each call. The
+    latest call suffices after any outage, so nobody keeps what could not be told.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Relay = channel.stream_unary(
+                '/harvest.v1.RelayService/Relay',
+                request_serializer=harvest_dot_v1_dot_stream__pb2.RelayRequest.SerializeToString,
+                response_deserializer=harvest_dot_v1_dot_stream__pb2.RelayResponse.FromString,
+                _registered_method=True)
+
+
+class RelayServiceServicer:
+    """One aggregator tells another what the nodes of one cluster did on one file system: all of them in each call. The
+    latest call suffices after any outage, so nobody keeps what could not be told.
+    """
+
+    def Relay(self, request_iterator, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_RelayServiceServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Relay': grpc.stream_unary_rpc_method_handler(
+                    servicer.Relay,
+                    request_deserializer=harvest_dot_v1_dot_stream__pb2.RelayRequest.FromString,
+                    response_serializer=harvest_dot_v1_dot_stream__pb2.RelayResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'harvest.v1.RelayService', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('harvest.v1.RelayService', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class RelayService:
+    """One aggregator tells another what the nodes of one cluster did on one file system: all of them in each call. The
+    latest call suffices after any outage, so nobody keeps what could not be told.
+    """
+
+    @staticmethod
+    def Relay(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/harvest.v1.RelayService/Relay',
+            harvest_dot_v1_dot_stream__pb2.RelayRequest.SerializeToString,
+            harvest_dot_v1_dot_stream__pb2.RelayResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

@@ -7,6 +7,7 @@ from typing import Final
 from harvest_site.fields import Duration, shown
 from harvest_site.model import Spec
 from harvest_site.placement import Service
+from harvest_site.quantities import duration_cel
 from harvest_site.rules.rule import Finding, Path, Rule
 
 
@@ -76,7 +77,10 @@ RULES: Final = (
         at=("",),
         reads=("interval", "deadline"),
         check=_deadline,
-        cel="!has(self.deadline) || duration(self.deadline) < duration(self.interval)",
+        cel=f"""
+            !has(self.deadline) || [{duration_cel("self.interval")}].all(ms, ms < 0 ||
+                {duration_cel("self.deadline")} < ms)
+        """,
         message="write a deadline shorter than the interval, or leave it out",
     ),
     Rule(
@@ -84,8 +88,9 @@ RULES: Final = (
         at=("",),
         reads=("interval", "filesystems"),
         check=_client_intervals,
-        cel="""
-            self.filesystems.all(f, !f.clients.enabled || duration(f.clients.interval) >= duration(self.interval))
+        cel=f"""
+            [{duration_cel("self.interval")}].all(site, self.filesystems.all(f, !f.clients.enabled ||
+                [{duration_cel("f.clients.interval")}].all(ms, ms < 0 || ms >= site)))
         """,
         message="write clients: {interval: …} as long as the interval or longer",
     ),

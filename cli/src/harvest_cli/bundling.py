@@ -1,0 +1,215 @@
+"""``harvest agent-bundle``: asks the operator for a server's certificate, and writes what its agent needs."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import quote
+
+from harvest_cli import bundles
+from harvest_cli.bundles import HOME, NO_ANSWER, ROLE, WRONG, BundleError, Json
+from harvest_cli.config import ConfigError
+from harvest_cli.kube import AwayError, ConflictError, ForbiddenError, Kube
+from harvest_cli.printing import complain
+from harvest_pki.certificates import load_certificate
+from harvest_pki.errors import PkiError
+from harvest_pki.files import KEY_MODE, PUBLIC_MODE, make_folder, write
+from harvest_pki.identities import Identity, Kind
+from harvest_pki.keys import key_pem, new_key
+from harvest_pki.requests import new_request
+from harvest_site.loading import SiteError, checked
+
+_SITES: Final = "/apis/lustreharvest.dev/v1alpha1"
+_REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+_KEY: Final = "tls.key"
+_LOOK_SECONDS: Final = 0.5
+_WORD_SECONDS: Final = 10.0
+
+
+class Cluster(Protocol):
+    """What is asked of Kubernetes."""
+
+    namespace: str
+
+    def get(self, path: str) -> Json | None:
+        """Return an object or a list, if it is there."""
+
+    def create(self, path: str, body: Json) -> Json:
+        """Create an object."""
+
+    def replace(self, path: str, body: Json) -> Json:
+        """Replace an object as it was seen."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what was asked; return the exit code."""
+    try:
+        said = Bundling(Kube(options.kubeconfig, options.context), options).made()
+    except ForbiddenError as error:
+        complain(
+            f"{error}\nThe chart's ClusterRole {ROLE} has what this command needs. Somebody who may gives it to you:\n"
+            f"  kubectl create clusterrolebinding {ROLE}-YOU --clusterrole={ROLE} --user=YOU"
+        )
+        return WRONG
+    except (ConfigError, PkiError) as error:
+        complain(str(error))
+        return WRONG
+    except AwayError as error:
+        complain(str(error))
+        return NO_ANSWER
+    except BundleError as error:
+        complain(str(error))
+        return error.code
+    sys.stdout.write(said)
+    return 0
+
+
+class Bundling:
+    """One bundle: everything that can be known to be wrong is found out before anything is asked for."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: argparse.Namespace,
+        *,
+        say: Callable[[str], None] = complain,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._cluster = cluster
+        self._site: str = options.site
+        self._server: str = options.server
+        self._namespace: str = options.namespace or cluster.namespace
+        self._endpoints = bundles.parse_endpoints(options.endpoint or ())
+        self._folder: Path = options.out or Path(f"harvest-agent-{self._server}")
+        self._limit_seconds: float = options.timeout
+        self._say, self._clock, self._sleep = say, clock, sleep
+
+    def made(self) -> str:
+        """Make the bundle; return what its maker should know."""
+        body = self._body()
+        try:
+            site = checked(body)
+        except SiteError as error:
+            raise BundleError(f"site {self._site} breaks a rule, and is left alone: {error}", WRONG) from error
+        bundles.check_listed(site, self._server)
+        uplinks = bundles.uplinks_of(site, body.get("status") or {}, self._server, self._endpoints)
+        cas = self._cas()
+        self._check_folder()
+        key = new_key()
+        identity = Identity(site=self._site, kind=Kind.SERVER, name=self._server)
+        certificate = self._certificate(new_request(identity, key))
+        if not bundles.is_of(certificate, cas):
+            cas = self._cas()
+        config = bundles.config_of(site, self._server, uplinks)
+        self._write({"tls.crt": certificate, "ca.crt": cas, "agent.toml": config.encode()}, key_pem(key))
+        end = load_certificate(certificate).not_valid_after_utc
+        return (
+            f"{self._folder} has all that the agent of {self._server} needs; its certificate ends on {end:%Y-%m-%d}.\n"
+            f"Next, give it to {self._server}, and start the agent there:\n"
+            f"  ssh root@{self._server} install -d -m 700 {HOME}\n"
+            f"  scp -p {self._folder}/* root@{self._server}:{HOME}/\n"
+            f"  ssh root@{self._server} harvest-agent run --config {HOME}/agent.toml\n"
+            f"Then remove {self._folder}: its key is the server's.\n"
+        )
+
+    def _body(self) -> Json:
+        place = f"{_SITES}/namespaces/{quote(self._namespace, safe='')}/harvestsites"
+        found = self._cluster.get(f"{place}/{quote(self._site, safe='')}")
+        if found is not None:
+            return found
+        if self._cluster.get(_SITES) is None:
+            raise BundleError("this cluster does not know HarvestSites: is Harvest installed in it?", WRONG)
+        sites: list[tuple[str, str]] = []
+        for path in (place, f"{_SITES}/harvestsites"):
+            with suppress(ForbiddenError):
+                items = (self._cluster.get(path) or {}).get("items", ())
+                sites += [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in items]
+        raise bundles.no_such_site(self._site, self._namespace, sorted(set(sites)))
+
+    def _cas(self) -> bytes:
+        """Return what agents trust, as the operator tells it."""
+        name = f"harvest-{self._site}-agents"
+        found = self._cluster.get(f"/api/v1/namespaces/{quote(self._namespace, safe='')}/configmaps/{name}")
+        if found is None or "ca.crt" not in (found.get("data") or {}):
+            raise BundleError(
+                f"configmap/{name} is not there, or has no ca.crt: the operator has not looked at the site yet. "
+                f"{self._where_to_look}",
+                NO_ANSWER,
+            )
+        text: str = found["data"]["ca.crt"]
+        return text.encode()
+
+    def _check_folder(self) -> None:
+        make_folder(self._folder)
+        there = [name for name in (_KEY, "tls.crt", "ca.crt", "agent.toml") if (self._folder / name).exists()]
+        if there:
+            raise BundleError(
+                f"{self._folder / there[0]} is there already, and nothing is overwritten: choose another folder with "
+                "--out, or remove it",
+                WRONG,
+            )
+
+    def _certificate(self, pem: bytes) -> bytes:
+        """Ask for a certificate, vouch for the request, and wait."""
+        request = self._cluster.create(_REQUESTS, bundles.request_for(self._namespace, self._site, pem))
+        name = request["metadata"]["name"]
+        begun = said = self._clock()
+        self._say(f"asked for a certificate with request {name}")
+        may_approve = True
+        while (certificate := bundles.certificate_of(request)) is None:
+            if may_approve and not bundles.is_approved(request):
+                try:
+                    request = self._cluster.replace(f"{_REQUESTS}/{name}/approval", bundles.approved(request))
+                    continue
+                except ForbiddenError as error:
+                    may_approve = False
+                    self._say(f"you may not approve it: {error}")
+                    self._say(f"waiting for somebody with the ClusterRole {ROLE}: `kubectl certificate approve {name}`")
+                except ConflictError:  # somebody else was quicker
+                    pass
+            now = self._clock()
+            if now - begun >= self._limit_seconds:
+                raise BundleError(self._too_late(request), NO_ANSWER)
+            if now - said >= _WORD_SECONDS:
+                said = now
+                self._say(f"still waiting: {'signing' if bundles.is_approved(request) else 'approval'} of {name}")
+            self._sleep(_LOOK_SECONDS)
+            found = self._cluster.get(f"{_REQUESTS}/{name}")
+            if found is None:
+                raise BundleError(f"somebody deleted request {name}", NO_ANSWER)
+            request = found
+        return certificate
+
+    def _too_late(self, request: Json) -> str:
+        name = request["metadata"]["name"]
+        if not bundles.is_approved(request):
+            return (
+                f"nobody approved request {name} within {self._limit_seconds:g} s, and its key is forgotten now. Begin "
+                f"again with a longer --timeout, and have somebody run `kubectl certificate approve` meanwhile"
+            )
+        return (
+            f"the operator has not signed request {name} within {self._limit_seconds:g} s: does it run, and serve "
+            f"namespace {self._namespace}? {self._where_to_look}"
+        )
+
+    @property
+    def _where_to_look(self) -> str:
+        return (
+            "Look at `kubectl get pods --all-namespaces --selector app.kubernetes.io/name=harvest-operator` and "
+            f"`kubectl describe hs {self._site} --namespace {self._namespace}`"
+        )
+
+    def _write(self, public: dict[str, bytes], key: bytes) -> None:
+        path = self._folder / _KEY
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, KEY_MODE), "wb") as file:
+                file.write(key)
+        except OSError as error:
+            raise BundleError(f"cannot write {path}: {error.strerror}", WRONG) from error
+        for name, content in public.items():
+            write(self._folder / name, content, mode=PUBLIC_MODE)

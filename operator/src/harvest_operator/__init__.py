@@ -1,0 +1,1 @@
+"""The operator: one HarvestSite becomes a running site."""

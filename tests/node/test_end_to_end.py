@@ -1,0 +1,208 @@
+"""One site from the chart to exact totals, on a real node, and what befalls it while data flows.
+
+Each test leaves the site as it found it: running, with everybody connected.
+"""
+
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from demo.processes import BIN, free_port, run
+from packing.programs import version
+from support.chart import CHART
+from support.kubernetes.node import Node
+from support.kubernetes.programs import programs
+from support.operators import condition
+from support.real_site import NAME, SERVERS, SPACE, RealSite
+
+PAGE = Path(__file__).parents[2] / "docs/how-to/operator.md"
+GOAL_SECONDS = 60
+
+
+def bundled(site: RealSite, server: str) -> Path:
+    """Give an agent what ``harvest agent-bundle`` makes for it, also over what it has; nothing else is told to it."""
+    kubeconfig = str(site.node.control_plane.admin)
+    with TemporaryDirectory(dir=site.folder) as name:
+        made = Path(name, server)
+        run(
+            "harvest",
+            "agent-bundle",
+            NAME,
+            server,
+            "--namespace",
+            SPACE,
+            "--out",
+            str(made),
+            "--kubeconfig",
+            kubeconfig,
+        )
+        home = site.folder / server  # /etc/harvest-agent of that server
+        home.mkdir(mode=0o700, exist_ok=True)
+        config = (made / "agent.toml").read_text()
+        assert config.count("/etc/harvest-agent/") == 3
+        config = config.replace("/etc/harvest-agent/", f"{home}/")
+        here = f'[lustre]\nroot = "{site.lustre.root / server}"\n[spool]\ndirectory = "{home}/spool"\n'
+        (made / "agent.toml").write_text(config + here)
+        for file in sorted(made.iterdir()):
+            shutil.copy2(file, home / file.name)
+    return home / "agent.toml"
+
+
+@pytest.fixture(scope="module")
+def site(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSite]:
+    """Give the example site, installed by the chart, with everybody connected."""
+    made = RealSite(node, tmp_path_factory.mktemp("site"))
+    try:
+        began = time.monotonic()
+        made.install(CHART)
+        made.apply()
+        made.wait(lambda: made.pod().is_ready, "the aggregator's Pod")
+        made.start_agents(bundled)
+        exact = made.compare()
+        print(f"\n{exact - began:.1f} s from helm install to the first exact totals; the goal is {GOAL_SECONDS} s")
+        yield made
+    finally:
+        made.remove()
+
+
+def test_people_look_at_it_as_the_page_says(site: RealSite, tmp_path: Path) -> None:
+    (commands,) = re.findall(r"^## Looking at a site\n.*?^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    port = free_port()  # that of the page may be somebody's here
+    commands = commands.replace("main 8024 &", f"main {port}:8024 &").replace("127.0.0.1:8024", f"127.0.0.1:{port}")
+    assert commands.count(str(port)) == 2
+    head, _, top = commands.rstrip().rpartition("\n")
+    assert top.startswith("harvest top ")
+    path = os.pathsep.join((str(BIN), str(programs()), os.environ["PATH"]))
+    environment = {**os.environ, "KUBECONFIG": str(site.node.control_plane.admin), "PATH": path}
+    listening = f"until (: > /dev/tcp/127.0.0.1/{port}) 2> /dev/null; do kill -0 $! || exit 1; sleep 0.1; done"
+    script = f"{head}\n{listening}\n{top} --once --sort ops; code=$?; kill $!; exit $code"
+
+    def is_seen() -> bool:
+        ran = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        seen = ran.stdout[ran.stdout.index("harvest top ·") :]
+        if is_busy := "1000002" in seen:
+            print(f"\n{seen}")
+        return is_busy
+
+    site.wait(is_seen, "the job that is busiest on the MDT")
+
+
+def test_a_pod_that_is_deleted_comes_back_and_nothing_is_lost(site: RealSite) -> None:
+    before = site.pod()
+    site.kubectl("delete", "pod", f"--selector=lustreharvest.dev/site={NAME}", "--wait")
+    site.wait(lambda: site.pod().is_ready and site.pod().uid != before.uid, "another Pod")
+    site.compare()
+
+
+def test_an_operator_that_is_killed_comes_back_and_tells_what_changed(site: RealSite) -> None:
+    before, operator = site.pod(), site.operator()
+    site.apply(filesystems=[{"name": "scratch", "servers": [*SERVERS, "oss2"]}])
+    site.wait(lambda: "oss2" in site.servers(), "the aggregator's knowledge of another server")
+    site.node.kill(operator.container)
+    site.wait(lambda: site.operator().is_ready and site.operator().starts == operator.starts + 1, "the operator")
+    site.wait(lambda: site.columns() == [NAME, "True", "Running", "2/3"], "the other server in kubectl get")
+    assert condition(site.status(), "AgentsConnected") == ("False", "SomeMissing")
+    site.compare()
+    site.apply()
+    site.wait(lambda: "oss2" not in site.servers(), "the end of the other server")
+    assert site.operator().uid == operator.uid
+    assert site.pod() == before
+
+
+def test_a_kubelet_that_stops_and_starts_again_disturbs_nothing(site: RealSite) -> None:
+    before, operator = site.pod(), site.operator()
+    site.node.machine.end_program("kubelet")
+    try:
+        site.compare()
+    finally:
+        site.node.start_kubelet()
+    site.compare()
+    site.wait(lambda: (site.pod(), site.operator()) == (before, operator), "the same Pods")
+
+
+def test_a_site_that_is_edited_is_taken_up_without_a_restart(site: RealSite) -> None:
+    before = site.pod()
+    site.apply(interval="2s", filesystems=[{"name": "scratch", "alias": "fast", "servers": [*SERVERS]}])
+    site.wait(lambda: alias(site) == "fast", "the aggregator's knowledge of the change")
+    site.compare()
+    site.apply()
+    site.wait(lambda: alias(site) == "scratch", "the change back")
+    site.compare()
+    assert site.pod() == before
+
+
+def alias(site: RealSite) -> str:
+    """Return how the aggregator calls the file system elsewhere."""
+    (told,) = site.get("/api/v1/filesystems")["filesystems"]
+    return str(told["alias"])
+
+
+def test_a_ca_is_rotated_as_the_page_says(site: RealSite, tmp_path: Path) -> None:
+    before = site.pod()
+    old = {name: (site.folder / "oss1" / name).read_bytes() for name in ("tls.crt", "tls.key", "ca.crt")}
+    for name, content in old.items():
+        (tmp_path / name).write_bytes(content)
+    assert is_admitted(site, tmp_path)
+    site.kubectl("annotate", "hs", NAME, "lustreharvest.dev/rotate-ca=2027")
+    site.wait(lambda: condition(site.status(), "CertificatesValid") == ("True", "Rotating"), "the new CA")
+    for server in SERVERS:
+        bundled(site, server)
+    assert is_admitted(site, tmp_path), "the old CA is trusted as well"
+    site.wait(lambda: is_admitted(site, site.folder / "oss1"), "trust in the new CA")
+    site.compare()
+    site.kubectl("annotate", "hs", NAME, "lustreharvest.dev/finish-ca-rotation=2027")
+    site.wait(lambda: condition(site.status(), "CertificatesValid") == ("True", "Valid"), "the end of the rotation")
+    site.wait(lambda: not is_admitted(site, tmp_path), "the end of trust in the old CA")
+    site.compare()
+    assert site.pod() == before
+
+
+def is_admitted(site: RealSite, files: Path) -> bool:
+    """Tell whether TLS lets an agent with these files in: it is answered only then."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(files / "ca.crt")
+    context.load_cert_chain(files / "tls.crt", files / "tls.key")
+    context.set_alpn_protocols(["h2"])
+    try:
+        with (
+            socket.create_connection((site.node.address, 30023), timeout=10) as plain,
+            context.wrap_socket(plain, server_hostname=f"main.{NAME}.harvest") as stream,
+        ):
+            return bool(stream.recv(1))
+    except (ssl.SSLError, ConnectionError):
+        return False
+
+
+def test_the_aggregator_is_our_own_image_and_all_is_in_order(site: RealSite) -> None:
+    assert site.pod().image == f"localhost/harvest-aggregator:{version()}"
+    assert site.operator().image == f"localhost/harvest-operator:{version()}"
+    site.wait(lambda: site.columns() == [NAME, "True", "Running", "2/2"], "the agents in kubectl get")
+    assert {one["type"]: (one["status"], one["reason"]) for one in site.status()["conditions"]} == {
+        "Ready": ("True", "Running"),
+        "AggregatorsAvailable": ("True", "Available"),
+        "CertificatesValid": ("True", "Valid"),
+        "AgentsConnected": ("True", "AllConnected"),
+        "SlurmReachable": ("True", "NotUsed"),
+        "SinksHealthy": ("True", "Answers"),
+    }
+    (told,) = site.status()["aggregators"]
+    assert told["endpoint"] == f"{site.node.address}:30023"
+    assert told["agents"] == "2/2"
