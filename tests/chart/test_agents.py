@@ -96,11 +96,11 @@ def test_a_namespace_takes_their_pods_if_it_is_labelled_as_the_page_says(api: Ap
         "spec": {**pod(), "nodeSelector": {"no": "where"}},
     }
     api.post(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": AGENTS}})
-    (label, level) = re.findall(r"(pod-security.kubernetes.io/enforce)=(privileged)", PAGE.read_text())[0]
-    api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {label: "restricted"}}})
+    (level,) = set(re.findall(r"pod-security.kubernetes.io/enforce=(privileged)", PAGE.read_text()))
+    api.enforce(namespace, "restricted")
     with pytest.raises(ApiError, match="violates PodSecurity"):
         api.post(f"/api/v1/namespaces/{namespace}/pods", one, dryRun="All")
-    api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {label: level}}})
+    api.enforce(namespace, level)
     assert api.post(f"/api/v1/namespaces/{namespace}/pods", one, dryRun="All")["spec"]["hostNetwork"]
 
 

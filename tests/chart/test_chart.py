@@ -153,8 +153,7 @@ def with_prometheus(cluster: Cluster) -> Iterator[Api]:
 def test_a_real_api_server_takes_all_of_it(form: Path, with_prometheus: Api, namespace: str) -> None:
     """Also in a namespace that takes restricted Pods only."""
     api = with_prometheus
-    labels = {"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/warn": "restricted"}
-    api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+    api.enforce(namespace, "restricted")
     objects = json.loads(json.dumps(rendered(form=form)).replace(NAMESPACE, namespace))
     for one in objects:
         if "namespace" in one["metadata"]:

@@ -114,8 +114,8 @@ def show(folder: Path, *, written: int) -> None:
 
 def test_a_pod_that_wants_to_be_root_is_refused_there(node: Node) -> None:
     """Else the rules would prove nothing."""
-    node.kubectl("create", "namespace", "strict")
-    node.kubectl("label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted")
+    node.api.post("/api/v1/namespaces", {"metadata": {"name": "strict"}})
+    node.api.enforce("strict", "restricted")
     refused = subprocess.run(
         node.kubectl_command("run", "root", "--namespace=strict", f"--image=localhost/harvest-agent:{version()}"),
         capture_output=True,

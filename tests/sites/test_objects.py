@@ -128,10 +128,7 @@ def test_a_site_that_only_we_can_refuse_is_refused_and_left_alone(api: Api, spac
 
 @pytest.mark.parametrize("case", CASES)
 def test_pods_keep_the_strictest_rules_that_kubernetes_has(api: Api, namespace: str, case: str) -> None:
-    api.patch(
-        f"/api/v1/namespaces/{namespace}",
-        {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}},
-    )
+    api.enforce(namespace, "restricted")
     templates = [one["spec"]["template"] for one in expected(case).values() if one.get("kind") == "Deployment"]
     pods = [{"apiVersion": "v1", "kind": "Pod", **one, "metadata": {"name": "tried"}} for one in templates]
     for pod in pods:

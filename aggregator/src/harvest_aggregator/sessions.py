@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NoReturn
 
-import grpc
 import structlog
 from cryptography import x509
 
 from harvest.v1.stream_pb2 import Ack, Batch, Hello, JobTable, MountedTarget, StreamResponse
+from harvest_aggregator.conversations import Conversation
 from harvest_aggregator.deliveries import Delivery, Keeping
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.gathering import Gathering, Sweep
@@ -27,8 +27,6 @@ from harvest_site.model import Site
 from harvest_site.views import filesystem_of, slurm_cluster_of
 
 _IGNORED_MAX: Final = 1000
-
-Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 @dataclass(slots=True)
@@ -46,12 +44,12 @@ class Session:
     """One stream; the others know it by its ``visit``."""
 
     def __init__(
-        self, house: House, visit: Visit, hello: Hello, *, certificate: x509.Certificate, context: Context
+        self, house: House, visit: Visit, hello: Hello, *, certificate: x509.Certificate, conversation: Conversation
     ) -> None:
         self.visit: Final = visit
         self.certificate: Final = certificate
         self._house = house
-        self._context = context
+        self._conversation = conversation
         self._incarnations = tuple(hello.incarnations)
         self._spooled = {one.id: one.last_seq for one in hello.incarnations}
         self._targets: Sequence[MountedTarget] = hello.targets
@@ -64,10 +62,9 @@ class Session:
         self._over = False
         self._changed = asyncio.Event()
         self._ended: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
-        self._sending = asyncio.Lock()
         self._welcomed = False
         self._asked_in = b""
-        self._log = structlog.get_logger().bind(agent=visit.agent, peer=context.peer())
+        self._log = structlog.get_logger().bind(agent=visit.agent, peer=conversation.peer)
 
     @property
     def queued_sweeps(self) -> int:
@@ -76,6 +73,7 @@ class Session:
 
     def end(self, reason: Exception) -> None:
         """Cut the stream: ``run`` raises the reason."""
+        self._conversation.fall_silent()  # told that nothing of it is wanted, it would keep nothing
         if not self._ended.done():
             self._ended.set_exception(reason)
 
@@ -103,7 +101,7 @@ class Session:
         full_picture = bool(stays(site, agent, self._targets) - stays(before, agent, self._targets))
         again = welcome(site, agent, durable={}, full_picture=full_picture)
         if again != welcome(before, agent, durable={}, full_picture=False):
-            await self._send(StreamResponse(welcome=again))
+            await self._conversation.say(StreamResponse(welcome=again))
         self._report()
 
     async def _welcome(self) -> None:
@@ -116,7 +114,7 @@ class Session:
         self._report()
         self._welcomed = True
         said = welcome(self._house.site, agent, durable=durable, full_picture=full_picture)
-        await self._send(StreamResponse(welcome=said))
+        await self._conversation.say(StreamResponse(welcome=said))
 
     async def _read(self) -> None:
         await self._welcome()
@@ -161,7 +159,7 @@ class Session:
     async def _ask_about_jobs(self) -> None:
         question = self._house.keeper.job_question(self.visit.agent)
         if question is not None:
-            await self._send(StreamResponse(job_question=question))
+            await self._conversation.say(StreamResponse(job_question=question))
 
     async def _next(self) -> bytes | None:
         """Return the next message, once there is room for it; nothing when the agent has ended the stream."""
@@ -170,11 +168,11 @@ class Session:
         await self._house.room.turn(self)
         try:
             async with asyncio.timeout(STALL_SECONDS if self._gathering.begun else None):
-                data: object = await self._context.read()  # EOF is no bytes
+                data = await self._conversation.hear()
         except TimeoutError as error:
             raise NonsenseError(f"a sweep was begun, and {STALL_SECONDS:.0f} s later not gone on with") from error
         # one who must go is not listened to: by a changed site its batches would look unwanted, and be acknowledged
-        return data if isinstance(data, bytes) and not self._ended.done() else None
+        return None if self._ended.done() else data
 
     def _takes_in(self, batch: Batch) -> bool:
         """Tell whether a read is of the site; what another agent reports is refused."""
@@ -223,7 +221,7 @@ class Session:
         except WireError as error:
             raise NonsenseError(f"sweep {delivery.seq} cannot be kept: {error}") from error
         self._handed_over = 0
-        await self._send(StreamResponse(ack=Ack(incarnation=delivery.incarnation, seq=delivery.seq)))
+        await self._conversation.say(StreamResponse(ack=Ack(incarnation=delivery.incarnation, seq=delivery.seq)))
         await self._ask_anew(delivery.incarnation)
         await self._ask_about_jobs()
 
@@ -233,7 +231,7 @@ class Session:
         if self._asked_in != incarnation and self._house.keeper.needs_full_picture(agent):
             self._asked_in = incarnation
             said = welcome(self._house.site, agent, durable={}, full_picture=True)
-            await self._send(StreamResponse(welcome=said))
+            await self._conversation.say(StreamResponse(welcome=said))
 
     def _next_delivery(self) -> tuple[Delivery, int]:
         sweeps = [self._pending.popleft()]
@@ -256,9 +254,3 @@ class Session:
     async def _change(self) -> None:
         self._changed.clear()
         await self._changed.wait()
-
-    async def _send(self, response: StreamResponse) -> None:
-        """Say something, unless the agent must go: told that nothing of it is wanted, it would keep nothing."""
-        async with self._sending:
-            if not self._ended.done():
-                await self._context.write(response.SerializeToString())

@@ -11,6 +11,7 @@ from cryptography import x509
 from structlog.typing import FilteringBoundLogger
 
 from harvest.v1.stream_pb2 import DESCRIPTOR, Hello, StreamResponse
+from harvest_aggregator.conversations import Context, Conversation
 from harvest_aggregator.deliveries import Keeping
 from harvest_aggregator.identity import Admission
 from harvest_aggregator.limits import HELD_BYTES, HELLO_SECONDS, STALL_SECONDS
@@ -19,7 +20,7 @@ from harvest_aggregator.presence import Presence, Visit
 from harvest_aggregator.refusals import DENIED, DeniedError, NonsenseError, RefusedError, ReplacedError, not_ready
 from harvest_aggregator.requests import read_hello
 from harvest_aggregator.room import Room
-from harvest_aggregator.sessions import Context, House, Session
+from harvest_aggregator.sessions import House, Session
 from harvest_aggregator.welcomes import stays
 from harvest_pki.certificates import load_certificate
 from harvest_pki.errors import PkiError
@@ -101,11 +102,12 @@ class Streams:
             raise not_ready("the site that lists this server is not in use yet")
 
     async def _stream(self, _: object, context: Context) -> None:
-        log = structlog.get_logger().bind(peer=context.peer())
+        conversation = Conversation(context)
+        log = structlog.get_logger().bind(peer=conversation.peer)
         try:
             certificate = certificate_of(context)
             log = log.bind(agent=name_of(certificate))
-            await self._serve(certificate, context, log)
+            await self._serve(certificate, conversation, log)
         except DeniedError as error:
             self._house.metrics.refusals.labels(DENIED).inc()
             log.warning("agent denied", reason=str(error))
@@ -113,16 +115,18 @@ class Streams:
         except RefusedError as error:
             self._house.metrics.refusals.labels(error.label).inc()
             log.warning("agent refused", reason=str(error))
-            await context.write(StreamResponse(refusal=error.refusal).SerializeToString())
+            await _refuse(conversation, error, log)
         except grpc.aio.BaseError as error:  # it went away while it was written to
             log.info("agent gone", reason=str(error))
         except ReplacedError:
             log.info("agent began another stream")
             await context.abort(grpc.StatusCode.ABORTED, "another stream of this agent has begun")
 
-    async def _serve(self, certificate: x509.Certificate, context: Context, log: FilteringBoundLogger) -> None:
+    async def _serve(
+        self, certificate: x509.Certificate, conversation: Conversation, log: FilteringBoundLogger
+    ) -> None:
         self._check(certificate)
-        hello = await _hello(context)
+        hello = await _hello(conversation)
         if hello.agent != name_of(certificate):
             raise DeniedError(f"agent {hello.agent[:100]!a} came with the certificate of {name_of(certificate)}")
         self._check(certificate)  # the site may have changed while the Hello was waited for
@@ -136,7 +140,8 @@ class Streams:
         before = self._house.presence.arrive(visit, stays(self._house.site, visit.agent, hello.targets), now_seconds)
         if before is not None:
             self._sessions[before].end(ReplacedError())
-        session = self._sessions[visit] = Session(self._house, visit, hello, certificate=certificate, context=context)
+        session = Session(self._house, visit, hello, certificate=certificate, conversation=conversation)
+        self._sessions[visit] = session
         self._house.keeper.connected(visit.agent, hello.targets)
         self._house.metrics.streams.set(len(self._sessions))
         log.info("agent came", software=hello.software, boot_id=hello.boot_id, targets=len(hello.targets))
@@ -160,13 +165,21 @@ async def _tell(session: Session, before: Site) -> None:
         session.end(NonsenseError("the agent does not listen"))
 
 
-async def _hello(context: Context) -> Hello:
+async def _refuse(conversation: Conversation, error: RefusedError, log: FilteringBoundLogger) -> None:
+    try:
+        async with asyncio.timeout(STALL_SECONDS):
+            await conversation.say_last(StreamResponse(refusal=error.refusal))
+    except (TimeoutError, grpc.aio.BaseError) as trouble:
+        log.info("agent did not hear why", reason=str(trouble) or "it does not listen")
+
+
+async def _hello(conversation: Conversation) -> Hello:
     try:
         async with asyncio.timeout(HELLO_SECONDS):
-            data: object = await context.read()  # EOF is no bytes
+            data = await conversation.hear()
     except TimeoutError as error:
         raise NonsenseError(f"no Hello came within {HELLO_SECONDS:.0f} s") from error
-    if not isinstance(data, bytes):
+    if data is None:
         raise NonsenseError("the stream ended before its Hello")
     return read_hello(data)
 

@@ -53,6 +53,26 @@ class Api:
         except HTTPError:
             return False
 
+    def enforce(self, namespace: str, level: str) -> None:
+        """Let a namespace take restricted or privileged Pods, and wait until the API server goes by it."""
+        place = f"/api/v1/namespaces/{namespace}"
+        self.patch(place, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}})
+        self.post(f"{place}/serviceaccounts", {"metadata": {"name": (name := f"only-{level}")}})
+        spec = {"hostNetwork": True, "serviceAccountName": name, "containers": [{"name": "a", "image": "a"}]}
+        deadline = time.monotonic() + _SECONDS
+        while self._takes(f"{place}/pods", {"metadata": {"name": "a"}, "spec": spec}) != (level == "privileged"):
+            assert time.monotonic() < deadline, f"{namespace} is not {level}"
+            time.sleep(0.05)
+
+    def _takes(self, place: str, pod: Object) -> bool:
+        try:
+            self.post(place, pod, dryRun="All")
+        except ApiError as error:
+            if "violates PodSecurity" not in str(error):
+                raise
+            return False
+        return True
+
     def get(self, path: str, **query: str) -> Object:
         """Return an object or a list."""
         return self._call("GET", path, query=query)
