@@ -30,6 +30,9 @@ need_influxd() {
 build_influxd() ( # in a folder in which everything is kept that is downloaded: gigabytes, which go away with it
   set -e
   export GOPATH=$1/go GOCACHE=$1/gocache GOBIN=$1/bin CARGO_HOME=$1/cargo GOFLAGS="-buildvcs=false -modcacherw" GOTOOLCHAIN=local
+  lacks_rust && PATH=/usr/bin:$PATH # Debian's, which was installed beside one that is too old
+  # its sources name a compiler of their own, which rustup would fetch, or miss
+  if toolchain=$(rustup show active-toolchain 2>/dev/null); then export RUSTUP_TOOLCHAIN=${toolchain%% *}; fi
   nice "$go" install "github.com/influxdata/pkg-config@v$influx_pkg_config"
   sources=$("$go" mod download -json "github.com/influxdata/influxdb/v2@v$influx_version" |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])')
