@@ -124,6 +124,17 @@ CASES: Final = (
     ),
     Case(
         "HarvestCertificateEnds",
+        "a relay's",
+        20,
+        21,
+        ({**SCRAPED, "cluster": "xe"},),
+        {
+            of("harvest_relay_certificate_end_seconds", cluster="xe"): f"{7 * 86400 + 600}x60",
+            of("harvest_relay_certificate_end_seconds", cluster="vu"): f"{8 * 86400}x60",
+        },
+    ),
+    Case(
+        "HarvestCertificateEnds",
         "the aggregator's",
         20,
         21,

@@ -202,6 +202,7 @@ def test_the_aggregator_is_our_own_image_and_all_is_in_order(site: RealSite) -> 
         "AgentsConnected": ("True", "AllConnected"),
         "SlurmReachable": ("True", "NotUsed"),
         "SinksHealthy": ("True", "Answers"),
+        "RelaysHeard": ("True", "NotUsed"),
     }
     (told,) = site.status()["aggregators"]
     assert told["endpoint"] == f"{site.node.address}:30023"

@@ -1,20 +1,22 @@
 """The files that an aggregator is told by, and whether they were changed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from cryptography.x509 import Certificate
 
 from harvest_aggregator.identity import Admission, admission, served_by
 from harvest_pki import files
-from harvest_pki.certificates import bundle_pem, load_bundle
+from harvest_pki.certificates import bundle_pem, load_bundle, load_certificate
 from harvest_pki.errors import PkiError
 from harvest_pki.folders import Tls, read_tls
 from harvest_pki.identities import site_of_ca
 from harvest_site.loading import load
 from harvest_site.model import Site
-from harvest_site.references import secret_path
+from harvest_site.references import secret_folder, secret_path
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 
@@ -27,6 +29,8 @@ class Orders:
     own: Site
     tls: Tls
     admission: Admission
+    relay_ends: Mapping[str, datetime]
+    """Until when the certificates are valid with which relays go to their clusters' heads, as far as they are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class OrderFiles:
         cas = self._relay_cas(own)
         admitted = admission(own, tls, self.aggregator, cas)
         trusted = [tls.ca, *(bundle_pem(bundle) for bundle in cas.values())]  # who speaks for whom is asked after TLS
-        return Orders(site, own, replace(tls, ca=b"\n".join(trusted)), admitted)
+        return Orders(site, own, replace(tls, ca=b"\n".join(trusted)), admitted, self._relay_ends(own))
 
     def stamp(self) -> Stamp:
         """Return what differs once one of them was changed or replaced."""
@@ -65,6 +69,16 @@ class OrderFiles:
                 bundle = load_bundle(files.read(secret_path(self.secrets, one.ca_secret_ref)))
                 site_of_ca(bundle[0])  # refuses one that does not say whose it is
                 found[one.name] = bundle
+        return found
+
+    def _relay_ends(self, site: Site) -> dict[str, datetime]:
+        """Return when certificates end; one that cannot be read is its relay's trouble, which says so when it sends."""
+        found = {}
+        for one in site.spec.relays:
+            if self.secrets is not None:
+                with suppress(PkiError):
+                    own = files.read(secret_folder(self.secrets, one.tls_secret_ref) / "tls.crt")
+                    found[one.cluster] = load_certificate(own).not_valid_after_utc
         return found
 
 

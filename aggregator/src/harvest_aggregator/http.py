@@ -40,12 +40,14 @@ def app(
     token: str | None,
     warnings: Callable[[], list[str]] = list,
     sinks: Callable[[], Sequence[Health]] = tuple,
+    relays: Callable[[], Sequence[tuple[str, str]]] = tuple,
     find_sink: Callable[[str], Sink | None] = lambda _: None,
 ) -> Starlette:
     """Return what answers HTTP.
 
     ``readiness`` gives the reasons why the aggregator cannot do its work now, none if it can; ``warnings`` what
-    somebody should know all the same, beside the parts of the site that are not built yet.
+    somebody should know all the same, beside the parts of the site that are not built yet; ``relays`` the troubles of
+    those that come here.
     """
 
     def healthz(_: Request) -> Response:
@@ -57,7 +59,7 @@ def app(
         return answer(content, status=503 if reasons else 200)
 
     def status(_: Request) -> Response:
-        return answer(standing(site(), source(), sinks()))
+        return answer(standing(site(), source(), sinks(), relays()))
 
     def own_metrics(request: Request) -> Response:
         text, media_type = metrics.exposition(accept=request.headers.get("accept", ""))

@@ -52,9 +52,13 @@ class Metrics:
         is_ready: Callable[[], bool] = lambda: True,
         certificate_end: Callable[[], float] = lambda: 0,
         agents_until: Callable[[], Mapping[str, float]] = dict,
+        relays_until: Callable[[], Mapping[str, float]] = dict,
         sinks: Callable[[], Sequence[Health]] = tuple,
     ) -> None:
-        """``agents_until`` says until when the certificates are valid of the agents that are here."""
+        """``agents_until`` says until when the certificates are valid of the agents that are here.
+
+        ``relays_until`` says it of relays that go to other sites, by cluster.
+        """
         disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter
         self.registry: Final = CollectorRegistry()
         self.streams: Final = self._gauge("harvest_streams")
@@ -77,7 +81,9 @@ class Metrics:
         self._gauge("harvest_queued_sweeps").set_function(queued_sweeps)
         self._gauge("harvest_ready").set_function(is_ready)
         self._gauge("harvest_certificate_end_seconds").set_function(certificate_end)
-        self.registry.register(Status(source, site=site, sinks=sinks, agents_until=agents_until))
+        self.registry.register(
+            Status(source, site=site, sinks=sinks, agents_until=agents_until, relays_until=relays_until)
+        )
         ProcessCollector(registry=self.registry)
 
     def sweep_closed(self, sweep: ClosedSweep, *, now_seconds: float) -> None:

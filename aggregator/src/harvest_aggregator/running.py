@@ -22,10 +22,10 @@ from harvest_aggregator.metrics import Metrics
 from harvest_aggregator.records import Records
 from harvest_aggregator.refusals import NOT_READY, RefusedError
 from harvest_aggregator.relays.receiving import Relays
-from harvest_aggregator.relays.taking import relay_warnings
+from harvest_aggregator.relays.taking import relay_troubles
 from harvest_aggregator.serving import Address, Serving, serving
 from harvest_aggregator.sinks.contract import Plan
-from harvest_aggregator.sinks.relay import relay_plans
+from harvest_aggregator.sinks.relay import certificate_warnings, relay_plans
 from harvest_aggregator.sinks.running import Sinks
 from harvest_aggregator.sinks.table import plans
 from harvest_aggregator.slurm import slurm_warnings
@@ -86,6 +86,7 @@ class Aggregator:
             is_ready=lambda: not self.readiness(),
             certificate_end=lambda: self._certificate_end().timestamp(),
             agents_until=lambda: self._streams.certificate_ends,
+            relays_until=lambda: {cluster: end.timestamp() for cluster, end in self._orders.relay_ends.items()},
             sinks=self._sinks.healths,
         )
         self._relays = Relays(self._keeper, self._orders.admission, metrics=self._metrics, now=_now)
@@ -207,9 +208,15 @@ class Aggregator:
             ),
             *([f"the aggregator's certificate ends in {left} days"] if 0 <= left < _CERTIFICATE_DAYS else []),
             *self._sinks.warnings(),
-            *relay_warnings(self._orders.own, published.relayed, _now().timestamp()),
+            *certificate_warnings(self._orders.relay_ends, _now()),
+            *(f"relay {name}: {trouble}" for name, trouble in self.relay_troubles()),
             *slurm_warnings(published.clusters, published.agents_here, _now().timestamp()),
         ]
+
+    def relay_troubles(self) -> list[tuple[str, str]]:
+        """Return what somebody should know of relays that come here: names, and what is wrong."""
+        told = relay_troubles(self._orders.own, self._keeper.published.relayed, _now().timestamp())
+        return [*self._relays.troubles(), *told]
 
     def _plans(self) -> dict[str, Plan]:
         """Return what sinks and relays are told."""
@@ -239,6 +246,7 @@ class Aggregator:
             readiness=self.readiness,
             warnings=self.warnings,
             sinks=self._sinks.healths,
+            relays=self.relay_troubles,
             find_sink=self._sinks.find,
             metrics=self._metrics,
             records=Records(self._ledger_file),

@@ -258,11 +258,13 @@ class Status(Collector):
         site: Callable[[], Site],
         sinks: Callable[[], Sequence[Health]],
         agents_until: Callable[[], Mapping[str, float]],
+        relays_until: Callable[[], Mapping[str, float]],
     ) -> None:
         self._source = source
         self._site = site
         self._sinks = sinks
         self._agents_until = agents_until
+        self._relays_until = relays_until
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -309,6 +311,12 @@ class Status(Collector):
         for relay_row in _RELAYS:
             values = [((one.relay, one.filesystem), relay_row.value(one)) for one in published.relayed]
             yield _family(relay_row.name, relay_row.meaning, ("relay", "filesystem"), values)
+        yield _family(
+            "harvest_relay_certificate_end_seconds",
+            "Until when the certificate of the relay to the cluster's head is valid, in seconds since 1970.",
+            ("cluster",),
+            [((cluster,), until) for cluster, until in sorted(self._relays_until().items())],
+        )
         healths = self._sinks()
         for sink_row in _SINKS:
             found = [((one.name,), sink_row.value(one)) for one in healths]

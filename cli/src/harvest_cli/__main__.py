@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "completion":
         print(SCRIPTS[options.shell](), end="")
         return 0
-    if options.command == "agent-bundle":
+    if options.command in {"agent-bundle", "relay-bundle"}:
         return _bundled(options)
     try:
         asker = Asker(chosen(vars(options), os.environ, _configured(os.environ)))
@@ -68,7 +68,7 @@ def _bundled(options: argparse.Namespace) -> int:
     try:
         from harvest_cli import bundling  # noqa: PLC0415 - what it needs, the other commands do without
     except ModuleNotFoundError as error:
-        complain(f"agent-bundle needs the Python package {error.name}: pip install 'harvest-cli[kubernetes]'")
+        complain(f"{options.command} needs the Python package {error.name}: pip install 'harvest-cli[kubernetes]'")
         return _WRONG
     return bundling.run(options)
 

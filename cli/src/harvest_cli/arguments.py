@@ -111,6 +111,26 @@ _SERVER: Final = Option(name="--server", metavar="NAME", help="only what is done
 _TARGET: Final = Option(name="--target", metavar="NAME", help="only what is done on this target now")
 _CLUSTER: Final = Option(name="--cluster", metavar="NAME", help="of this cluster; - where it is not known")
 
+_NAMESPACE: Final = Option(name="--namespace", metavar="NAME", help="the site's namespace (default: the context's)")
+_IN_KUBERNETES: Final = (
+    Option(
+        name="--timeout",
+        metavar="SECONDS",
+        read=_limit,
+        default=60.0,
+        help="how long to wait for approval and certificate (default: 60)",
+    ),
+    Option(
+        name="--kubeconfig",
+        metavar="FILE",
+        read=Path,
+        is_file=True,
+        help="how to reach Kubernetes (default: KUBECONFIG, ~/.kube/config)",
+    ),
+    Option(name="--context", metavar="NAME", help="which cluster and user of it (default: the current one)"),
+)
+"""Options of commands that ask an operator for a certificate."""
+
 COMMANDS: Final[Mapping[str, Command]] = {
     "top": Command(
         help="who does most, now",
@@ -213,7 +233,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         options=(
             Option(name="site", metavar="SITE", help="the HarvestSite's name"),
             Option(name="server", metavar="SERVER", help="the server's name as the site lists it"),
-            Option(name="--namespace", metavar="NAME", help="the site's namespace (default: the context's)"),
+            _NAMESPACE,
             Option(
                 name="--out",
                 metavar="DIR",
@@ -227,26 +247,41 @@ COMMANDS: Final[Mapping[str, Command]] = {
                 is_repeated=True,
                 help="where the server reaches an aggregator (default: as the site's status says)",
             ),
-            Option(
-                name="--timeout",
-                metavar="SECONDS",
-                read=_limit,
-                default=60.0,
-                help="how long to wait for approval and certificate (default: 60)",
-            ),
-            Option(
-                name="--kubeconfig",
-                metavar="FILE",
-                read=Path,
-                is_file=True,
-                help="how to reach Kubernetes (default: KUBECONFIG, ~/.kube/config)",
-            ),
-            Option(name="--context", metavar="NAME", help="which cluster and user of it (default: the current one)"),
+            *_IN_KUBERNETES,
         ),
         examples="""\
   harvest agent-bundle example oss1
   harvest agent-bundle example oss1 --namespace harvest --out /root/oss1
   harvest agent-bundle example oss1 --endpoint node7.example:30023
+""",
+    ),
+    "relay-bundle": Command(
+        help="all with which another site's aggregator is let in as a relay",
+        description="Run where the receiving site is. Makes a key on this machine, asks the operator for a "
+        "certificate, and writes a folder for the sender: ca.crt, tls.crt and tls.key, and all of it as a Secret in "
+        "secret.yaml. The relay must be listed in the site's `accepts`. It needs the same rights as agent-bundle.",
+        asks=False,
+        options=(
+            Option(name="site", metavar="SITE", help="the receiving HarvestSite's name"),
+            Option(name="relay", metavar="RELAY", help="the relay's name as the site's `accepts` lists it"),
+            _NAMESPACE,
+            Option(
+                name="--out",
+                metavar="DIR",
+                read=Path,
+                is_file=True,
+                help="where to write; nothing is overwritten (default: as the Secret is called)",
+            ),
+            Option(
+                name="--secret",
+                metavar="NAME",
+                help="how the sender's `tlsSecretRef` calls the Secret (default: relay-SITE)",
+            ),
+            *_IN_KUBERNETES,
+        ),
+        examples="""\
+  harvest relay-bundle xe alkindi
+  harvest relay-bundle xe alkindi --namespace harvest --out /root/relay-xe --secret relay-xe
 """,
     ),
     "completion": Command(

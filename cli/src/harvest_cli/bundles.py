@@ -1,29 +1,24 @@
 """What a server's agent needs to join a site in Kubernetes, from what the site says. Pure."""
 
-import base64
+import argparse
 import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Protocol
 
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-
-from harvest_pki.certificates import load_bundle, load_certificate
 from harvest_pki.identities import Identity, Kind
 from harvest_site.model import Site
 from harvest_site.views import aggregators_for, servers_of, slurm_agents_of
-
-Json = dict[str, Any]
 
 NOT_FOUND, WRONG, NO_ANSWER = 1, 2, 3
 HOME: Final = "/etc/harvest-agent"
 """Where the files belong on the server."""
 ROLE: Final = "harvest-agent-bundle"
-USAGES: Final = ("digital signature", "client auth")
-_SIGNER: Final = "harvestsites.lustreharvest.dev"
+KEY: Final = "tls.key"
 _ENDPOINT: Final = re.compile(r"(?:([a-z0-9-]{1,63})=)?((?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5})")
 _ANY_NODE: Final = "ANY-NODE:"
 _NEAR: Final = 5
@@ -35,6 +30,28 @@ class BundleError(Exception):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
+
+
+class Bundle(Protocol):
+    """A folder that is to be made: whose certificate is in it, and what else."""
+
+    @property
+    def identity(self) -> Identity:
+        """Whom the certificate speaks for."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it is written unless somebody says otherwise."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its files."""
+
+    def files(self, certificate: bytes, cas: bytes, key: bytes) -> dict[str, bytes]:
+        """Return what is in each."""
+
+    def said(self, folder: Path, end: datetime) -> str:
+        """Return what its maker should know: what to do with it, and until when it is good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,60 +167,44 @@ def config_of(site: Site, server: str, uplinks: Iterable[Uplink]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def request_for(namespace: str, site: str, pem: bytes) -> Json:
-    """Return the request as Kubernetes takes it."""
-    return {
-        "apiVersion": "certificates.k8s.io/v1",
-        "kind": "CertificateSigningRequest",
-        "metadata": {"generateName": "harvest-agent-"},
-        "spec": {
-            "signerName": f"{_SIGNER}/{namespace}.{site}",
-            "usages": list(USAGES),
-            "request": base64.b64encode(pem).decode(),
-        },
-    }
+@dataclass(frozen=True, slots=True)
+class AgentBundle:
+    """What ``harvest agent-bundle`` makes."""
 
+    site: Site
+    server: str
+    uplinks: tuple[Uplink, ...]
+    names = (KEY, "tls.crt", "ca.crt", "agent.toml")
 
-def approved(request: Json) -> Json:
-    """Return a request that we vouch for."""
-    vouched = {
-        "type": "Approved",
-        "status": "True",
-        "reason": "HarvestAgentBundle",
-        "message": "made and approved by `harvest agent-bundle`",
-    }
-    return {**request, "status": {"conditions": [*_conditions(request), vouched]}}
+    @classmethod
+    def of(cls, site: Site, status: Mapping[str, Any], options: argparse.Namespace) -> "AgentBundle":
+        """Return it for a server that the site lists; one that would not be let in is refused."""
+        given = parse_endpoints(options.endpoint or ())
+        check_listed(site, options.server)
+        return cls(site, options.server, tuple(uplinks_of(site, status, options.server, given)))
 
+    @property
+    def identity(self) -> Identity:
+        """The server."""
+        return Identity(site=str(self.site.name), kind=Kind.SERVER, name=self.server)
 
-def is_approved(request: Json) -> bool:
-    """Tell whether somebody vouched for it."""
-    return any(one["type"] == "Approved" for one in _conditions(request))
+    @property
+    def folder(self) -> Path:
+        """Named for the server."""
+        return Path(f"harvest-agent-{self.server}")
 
+    def files(self, certificate: bytes, cas: bytes, key: bytes) -> dict[str, bytes]:
+        """Return its files: the agent's configuration beside what TLS needs."""
+        config = config_of(self.site, self.server, self.uplinks)
+        return {KEY: key, "tls.crt": certificate, "ca.crt": cas, "agent.toml": config.encode()}
 
-def certificate_of(request: Json) -> bytes | None:
-    """Return the certificate once it is there; say so if there will be none."""
-    for one in _conditions(request):
-        if one["type"] in {"Denied", "Failed"}:
-            name = request["metadata"]["name"]
-            said = f"{one.get('reason', '')}: {one.get('message', '')}"
-            raise BundleError(f"request {name} was refused ({one['type'].lower()}, {said})", NOT_FOUND)
-    found = (request.get("status") or {}).get("certificate")
-    return base64.b64decode(found) if found else None
-
-
-def is_of(certificate: bytes, cas: bytes) -> bool:
-    """Tell whether a certificate is of one of these CAs: between two looks the site's may have been rotated."""
-    read = load_certificate(certificate)
-    return any(_issued(read, one) for one in load_bundle(cas))
-
-
-def _issued(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(ca)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
-
-
-def _conditions(request: Json) -> list[Json]:
-    return (request.get("status") or {}).get("conditions") or []
+    def said(self, folder: Path, end: datetime) -> str:
+        """Return how it gets to the server."""
+        return (
+            f"{folder} has all that the agent of {self.server} needs; its certificate ends on {end:%Y-%m-%d}.\n"
+            f"Next, give it to {self.server}, and start the agent there:\n"
+            f"  ssh root@{self.server} install -d -m 700 {HOME}\n"
+            f"  scp -p {folder}/* root@{self.server}:{HOME}/\n"
+            f"  ssh root@{self.server} harvest-agent run --config {HOME}/agent.toml\n"
+            f"Then remove {folder}: its key is the server's.\n"
+        )

@@ -1,31 +1,39 @@
-"""``harvest agent-bundle``: asks the operator for a server's certificate, and writes what its agent needs."""
+"""``harvest agent-bundle`` and ``relay-bundle``: ask the operator for a certificate, and write what goes with it."""
 
 import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
-from harvest_cli import bundles
-from harvest_cli.bundles import HOME, NO_ANSWER, ROLE, WRONG, BundleError, Json
+from harvest_cli import bundles, signing_requests
+from harvest_cli.bundles import KEY, NO_ANSWER, ROLE, WRONG, AgentBundle, Bundle, BundleError
 from harvest_cli.config import ConfigError
 from harvest_cli.kube import AwayError, ConflictError, ForbiddenError, Kube
 from harvest_cli.printing import complain
+from harvest_cli.relay_bundles import MANIFEST, RelayBundle
+from harvest_cli.signing_requests import Json
 from harvest_pki.certificates import load_certificate
 from harvest_pki.errors import PkiError
 from harvest_pki.files import KEY_MODE, PUBLIC_MODE, make_folder, write
-from harvest_pki.identities import Identity, Kind
+from harvest_pki.identities import Identity
 from harvest_pki.keys import key_pem, new_key
 from harvest_pki.requests import new_request
 from harvest_site.loading import SiteError, checked
+from harvest_site.model import Site
 
 _SITES: Final = "/apis/lustreharvest.dev/v1alpha1"
 _REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-_KEY: Final = "tls.key"
+_SECRET: Final = (KEY, MANIFEST)
+"""Files that hold a key."""
+_BUNDLES: Final[Mapping[str, Callable[[Site, Mapping[str, Any], argparse.Namespace], Bundle]]] = {
+    "agent-bundle": AgentBundle.of,
+    "relay-bundle": RelayBundle.of,
+}
 _LOOK_SECONDS: Final = 0.5
 _WORD_SECONDS: Final = 10.0
 
@@ -81,11 +89,9 @@ class Bundling:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._cluster = cluster
+        self._options = options
         self._site: str = options.site
-        self._server: str = options.server
         self._namespace: str = options.namespace or cluster.namespace
-        self._endpoints = bundles.parse_endpoints(options.endpoint or ())
-        self._folder: Path = options.out or Path(f"harvest-agent-{self._server}")
         self._limit_seconds: float = options.timeout
         self._say, self._clock, self._sleep = say, clock, sleep
 
@@ -96,26 +102,16 @@ class Bundling:
             site = checked(body)
         except SiteError as error:
             raise BundleError(f"site {self._site} breaks a rule, and is left alone: {error}", WRONG) from error
-        bundles.check_listed(site, self._server)
-        uplinks = bundles.uplinks_of(site, body.get("status") or {}, self._server, self._endpoints)
+        bundle = _BUNDLES[self._options.command](site, body.get("status") or {}, self._options)
+        folder: Path = self._options.out or bundle.folder
         cas = self._cas()
-        self._check_folder()
+        _check_folder(folder, bundle)
         key = new_key()
-        identity = Identity(site=self._site, kind=Kind.SERVER, name=self._server)
-        certificate = self._certificate(new_request(identity, key))
-        if not bundles.is_of(certificate, cas):
+        certificate = self._certificate(bundle.identity, new_request(bundle.identity, key))
+        if not signing_requests.is_of(certificate, cas):
             cas = self._cas()
-        config = bundles.config_of(site, self._server, uplinks)
-        self._write({"tls.crt": certificate, "ca.crt": cas, "agent.toml": config.encode()}, key_pem(key))
-        end = load_certificate(certificate).not_valid_after_utc
-        return (
-            f"{self._folder} has all that the agent of {self._server} needs; its certificate ends on {end:%Y-%m-%d}.\n"
-            f"Next, give it to {self._server}, and start the agent there:\n"
-            f"  ssh root@{self._server} install -d -m 700 {HOME}\n"
-            f"  scp -p {self._folder}/* root@{self._server}:{HOME}/\n"
-            f"  ssh root@{self._server} harvest-agent run --config {HOME}/agent.toml\n"
-            f"Then remove {self._folder}: its key is the server's.\n"
-        )
+        _write(folder, bundle.files(certificate, cas, key_pem(key)))
+        return bundle.said(folder, load_certificate(certificate).not_valid_after_utc)
 
     def _body(self) -> Json:
         place = f"{_SITES}/namespaces/{quote(self._namespace, safe='')}/harvestsites"
@@ -144,27 +140,18 @@ class Bundling:
         text: str = found["data"]["ca.crt"]
         return text.encode()
 
-    def _check_folder(self) -> None:
-        make_folder(self._folder)
-        there = [name for name in (_KEY, "tls.crt", "ca.crt", "agent.toml") if (self._folder / name).exists()]
-        if there:
-            raise BundleError(
-                f"{self._folder / there[0]} is there already, and nothing is overwritten: choose another folder with "
-                "--out, or remove it",
-                WRONG,
-            )
-
-    def _certificate(self, pem: bytes) -> bytes:
+    def _certificate(self, holder: Identity, pem: bytes) -> bytes:
         """Ask for a certificate, vouch for the request, and wait."""
-        request = self._cluster.create(_REQUESTS, bundles.request_for(self._namespace, self._site, pem))
+        request = self._cluster.create(_REQUESTS, signing_requests.request_for(self._namespace, holder, pem))
         name = request["metadata"]["name"]
         begun = said = self._clock()
         self._say(f"asked for a certificate with request {name}")
         may_approve = True
-        while (certificate := bundles.certificate_of(request)) is None:
-            if may_approve and not bundles.is_approved(request):
+        while (certificate := signing_requests.certificate_of(request)) is None:
+            if may_approve and not signing_requests.is_approved(request):
                 try:
-                    request = self._cluster.replace(f"{_REQUESTS}/{name}/approval", bundles.approved(request))
+                    vouched = signing_requests.approved(request, holder)
+                    request = self._cluster.replace(f"{_REQUESTS}/{name}/approval", vouched)
                     continue
                 except ForbiddenError as error:
                     may_approve = False
@@ -177,7 +164,9 @@ class Bundling:
                 raise BundleError(self._too_late(request), NO_ANSWER)
             if now - said >= _WORD_SECONDS:
                 said = now
-                self._say(f"still waiting: {'signing' if bundles.is_approved(request) else 'approval'} of {name}")
+                self._say(
+                    f"still waiting: {'signing' if signing_requests.is_approved(request) else 'approval'} of {name}"
+                )
             self._sleep(_LOOK_SECONDS)
             found = self._cluster.get(f"{_REQUESTS}/{name}")
             if found is None:
@@ -187,7 +176,7 @@ class Bundling:
 
     def _too_late(self, request: Json) -> str:
         name = request["metadata"]["name"]
-        if not bundles.is_approved(request):
+        if not signing_requests.is_approved(request):
             return (
                 f"nobody approved request {name} within {self._limit_seconds:g} s, and its key is forgotten now. Begin "
                 f"again with a longer --timeout, and have somebody run `kubectl certificate approve` meanwhile"
@@ -204,12 +193,28 @@ class Bundling:
             f"`kubectl describe hs {self._site} --namespace {self._namespace}`"
         )
 
-    def _write(self, public: dict[str, bytes], key: bytes) -> None:
-        path = self._folder / _KEY
+
+def _check_folder(folder: Path, bundle: Bundle) -> None:
+    make_folder(folder)
+    there = [name for name in bundle.names if (folder / name).exists()]
+    if there:
+        raise BundleError(
+            f"{folder / there[0]} is there already, and nothing is overwritten: choose another folder with "
+            "--out, or remove it",
+            WRONG,
+        )
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write what is secret first, and never over anything: somebody else may have been here meanwhile."""
+    for name in _SECRET:
+        if name not in files:
+            continue
+        path = folder / name
         try:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, KEY_MODE), "wb") as file:
-                file.write(key)
+                file.write(files[name])
         except OSError as error:
             raise BundleError(f"cannot write {path}: {error.strerror}", WRONG) from error
-        for name, content in public.items():
-            write(self._folder / name, content, mode=PUBLIC_MODE)
+    for name in files.keys() - set(_SECRET):
+        write(folder / name, files[name], mode=PUBLIC_MODE)

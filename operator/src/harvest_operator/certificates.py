@@ -4,7 +4,7 @@ Pure: the clock is an argument, and what is random, too.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -13,13 +13,16 @@ from cryptography import x509
 
 from harvest_operator.authorities import Trust
 from harvest_operator.minting import Made, Mint, content_of, is_marked, replaced, secret
-from harvest_operator.names import Object
+from harvest_operator.names import SECRET, Key, Object, shown
 from harvest_pki.certificates import belongs, bundle_pem, load_certificate
 from harvest_pki.checks import renewal_due
 from harvest_pki.errors import PkiError
 from harvest_pki.identities import Identity, hosts_of, identity_of
 from harvest_pki.keys import key_pem, load_key
+from harvest_site.model import Site
 
+_RELAY_ENDS: Final = timedelta(days=14)
+"""So long before its end people are told: another site's people make the next."""
 _TOKEN: Final = re.compile(r"[!-~]{16,}")
 
 
@@ -118,3 +121,19 @@ def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     except Exception:  # noqa: BLE001 - cryptography has many, and each means no
         return False
     return True
+
+
+def ending_relays(site: Site, objects: Mapping[Key, Object], now: datetime) -> Iterator[str]:
+    """Say which relays to other sites have a certificate that ends soon; of one that cannot be read its sink tells."""
+    for one in site.spec.relays:
+        key = SECRET, one.tls_secret_ref.name
+        try:
+            end = load_certificate(content_of(objects[key])["tls.crt"]).not_valid_after_utc
+        except (KeyError, PkiError):
+            continue
+        if now >= end - _RELAY_ENDS:
+            ends = "ended" if now >= end else "ends"
+            yield (
+                f"the certificate of relay {one.cluster} ({shown(key)}) {ends} on {end:%Y-%m-%d}: its receiver makes "
+                "another (`harvest relay-bundle`)"
+            )

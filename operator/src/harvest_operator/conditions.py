@@ -21,6 +21,7 @@ class Type(StrEnum):
     AGENTS_CONNECTED = "AgentsConnected"
     SLURM_REACHABLE = "SlurmReachable"
     SINKS_HEALTHY = "SinksHealthy"
+    RELAYS_HEARD = "RelaysHeard"
 
 
 class Reason(StrEnum):
@@ -70,10 +71,14 @@ MEANINGS: Final[Mapping[tuple[Type, str, Reason], str]] = {
     (Type.SLURM_REACHABLE, TRUE, Reason.NOT_USED): "no cluster has Slurm",
     (Type.SLURM_REACHABLE, FALSE, Reason.IN_TROUBLE): "a cluster's Slurm, or the agent that asks it, does not answer",
     (Type.SLURM_REACHABLE, UNKNOWN, Reason.NO_ANSWER): "an aggregator does not answer",
-    (Type.SINKS_HEALTHY, TRUE, Reason.ANSWERS): "all sinks take what they are sent",
-    (Type.SINKS_HEALTHY, TRUE, Reason.NOT_USED): "the site has no sinks",
-    (Type.SINKS_HEALTHY, FALSE, Reason.IN_TROUBLE): "a sink does not",
+    (Type.SINKS_HEALTHY, TRUE, Reason.ANSWERS): "all sinks, and heads that are relayed to, take what they are sent",
+    (Type.SINKS_HEALTHY, TRUE, Reason.NOT_USED): "the site has no sinks and no relays",
+    (Type.SINKS_HEALTHY, FALSE, Reason.IN_TROUBLE): "a sink or head does not: a relay's name is `relay CLUSTER`",
     (Type.SINKS_HEALTHY, UNKNOWN, Reason.NO_ANSWER): "an aggregator does not answer",
+    (Type.RELAYS_HEARD, TRUE, Reason.ANSWERS): "every relay of `accepts` tells what it is to tell",
+    (Type.RELAYS_HEARD, TRUE, Reason.NOT_USED): "the site takes in no relays",
+    (Type.RELAYS_HEARD, FALSE, Reason.IN_TROUBLE): "one is silent or refused, or tells of less than before",
+    (Type.RELAYS_HEARD, UNKNOWN, Reason.NO_ANSWER): "an aggregator does not answer",
 }  # fmt: skip
 """Every condition that there can be, for the documentation."""
 

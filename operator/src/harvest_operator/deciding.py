@@ -1,5 +1,6 @@
 """What is to be done about a site, from what it says and what is there. Pure: clock and randomness are arguments."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_address
@@ -31,7 +32,7 @@ from harvest_operator.names import (
     shown,
 )
 from harvest_operator.plan import Plan, Problem, Target, Verb, Write, expected
-from harvest_operator.references import Reference, data_of, fingerprint, used_by_aggregator, used_by_sidecar
+from harvest_operator.references import Reference, data_of, fingerprint, read_once, used_by_aggregator, used_by_sidecar
 from harvest_operator.sidecars import Sidecar, sidecars_of
 from harvest_pki.errors import PkiError
 from harvest_pki.identities import Identity, Kind
@@ -79,7 +80,7 @@ class _Decision:
         return Plan(
             writes=tuple(self._writes),
             problems=tuple(dict.fromkeys(self._problems)),
-            certificates=condition,
+            certificates=self._noting_relays(condition),
             issuer=trust.for_agents if trust is not None and is_stored else None,
             targets=tuple(self._targets(trust, token)),
             look_again=certificates.next_due(
@@ -124,6 +125,11 @@ class _Decision:
             ), trust
         ends = f", which ends on {end:%Y-%m-%d}: {self._how_to_rotate}" if self._now >= end - _CA_ENDS else ""
         return _certificates(Reason.VALID, f"issued by the CA of the site{ends}{self._earlier(trust)}"), trust
+
+    def _noting_relays(self, condition: Condition) -> Condition:
+        """Say which relays soon have no certificate that is valid: another site must give them the next."""
+        notes = certificates.ending_relays(self._site, self._objects, self._now)
+        return dataclasses.replace(condition, message="; ".join([condition.message, *notes]))
 
     def _earlier(self, trust: Trust) -> str:
         """Say that CAs from before are trusted, too: one that was lost, or one that somebody left in the Secret."""
@@ -196,7 +202,7 @@ class _Decision:
         if not all(applied) or not has_certificate or token is None:
             return  # a Deployment that is there stays as it is: it may well run
         configs = [sidecars.config_of(side, site, owner, one.name) for side in beside]  # agents read theirs only once
-        used = [*references, *(need for side in beside for need in self._needs(side))]
+        used = [*read_once(site), *(need for side in beside for need in self._needs(side))]
         self._apply(
             manifests.deployment(
                 owner,

@@ -52,7 +52,7 @@ KINDS: Final[Mapping[str, tuple[str, str]]] = {
 CHILDREN: Final = tuple(kind for kind in KINDS if kind not in {KIND, REQUEST})
 
 SIGNER: Final = "harvestsites.lustreharvest.dev/"
-"""Before NAMESPACE.SITE: the signer of that site's agents."""
+"""Before NAMESPACE.SITE: the signer of that site's agents and relays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

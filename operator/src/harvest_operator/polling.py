@@ -126,7 +126,7 @@ def _essence(said: Answer) -> object:
     """Return what is worth a look at the site: the time of the last sweep alone is not."""
     if isinstance(said, NoAnswer):
         return said.why
-    return said.connected, said.expected, said.missing, said.last_sweep is None, said.sinks, said.slurm
+    return said.connected, said.expected, said.missing, said.last_sweep is None, said.sinks, said.relays, said.slurm
 
 
 @lru_cache(maxsize=1024)

@@ -181,12 +181,12 @@ class Reconciler:
         return refused
 
     async def _sign(self, key: SiteKey, owner: Owner | None, site: Site | None, issuer: Authority | None) -> list[str]:
-        """Say what is to be said about all requests for certificates of a site's agents; return what was refused."""
+        """Say what is to be said about all requests for certificates of a site; return what was refused."""
         refused = []
         try:
             requests = await self.cluster.requests(f"{SIGNER}{key[0]}.{key[1]}")
         except ForbiddenError as error:  # agents that have certificates do without
-            _log.warning("agents' requests cannot be seen", site=key[1], namespace=key[0], reason=str(error))
+            _log.warning("requests for certificates cannot be seen", site=key[1], namespace=key[0], reason=str(error))
             return [f"agents' requests: {error}"]
         judged = partial(reply, key=key, site=site, issuer=issuer, agents=self.agents, mint=self.mint)
         for request in filter(is_open, requests):

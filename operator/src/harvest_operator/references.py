@@ -49,17 +49,22 @@ def data_of(found: Object) -> dict[str, str]:
 def used_by_aggregator(site: Site, aggregator: Aggregator) -> list[Reference]:
     """Return what an aggregator reads itself, each once, in order."""
     spec, served = site.spec, set(aggregator.filesystems)
-    used = [
-        *(
-            ref
-            for sink in spec.sinks
-            if sink.influxdb
-            for ref in (sink.influxdb.token_secret_ref, sink.influxdb.ca_secret_ref)
-        ),
+    relays = [
         *(relay.tls_secret_ref for relay in spec.relays if served & set(relay.filesystems)),
         *(accept.ca_secret_ref for accept in spec.accepts if served & set(accept.filesystems)),
     ]
-    return list(dict.fromkeys(Reference.of(SECRET, ref) for ref in used if ref is not None))
+    return list(dict.fromkeys([*read_once(site), *(Reference.of(SECRET, ref) for ref in relays if ref is not None)]))
+
+
+def read_once(site: Site) -> list[Reference]:
+    """Return what an aggregator reads when it starts. Certificates of relays and for them it reads anew by itself."""
+    refs = [
+        ref
+        for one in site.spec.sinks
+        if one.influxdb
+        for ref in (one.influxdb.token_secret_ref, one.influxdb.ca_secret_ref)
+    ]
+    return list(dict.fromkeys(Reference.of(SECRET, ref) for ref in refs if ref is not None))
 
 
 def used_by_sidecar(cluster: Cluster) -> list[Reference]:

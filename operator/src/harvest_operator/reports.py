@@ -22,7 +22,9 @@ class Report:
     """Agents that are not there; the first few."""
     last_sweep: datetime | None = None
     sinks: tuple[tuple[str, str], ...] = ()
-    """Those in trouble, and which."""
+    """Those in trouble, and which; relays that go elsewhere are among them."""
+    relays: tuple[tuple[str, str], ...] = ()
+    """Those that come here and are in trouble, and which."""
     slurm: tuple[tuple[str, str], ...] = ()
     """Clusters whose Slurm is in trouble, and which."""
 
@@ -46,6 +48,7 @@ def parsed(content: object) -> Report | NoAnswer:
             missing=tuple(_text(name) for name in agents["missing"][:_ENTRIES_MAX]),
             last_sweep=None if tick is None else datetime.fromtimestamp(_number(tick, _TIME_MAX), UTC),
             sinks=_troubles(content["sinks"], "name"),
+            relays=_troubles(content.get("relays", []), "name"),  # an older aggregator does not tell
             slurm=_troubles(content["slurm"], "cluster"),
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, OSError):

@@ -1,7 +1,8 @@
-"""Which requests for agents' certificates are approved, signed or refused. Pure: clock and randomness are arguments.
+"""Which requests for certificates are approved, signed or refused. Pure: clock and randomness are arguments.
 
-Whoever approves vouches that the sender is the server that it names: a person with the right to, or, for agents that
-run as a DaemonSet, the operator itself, where Kubernetes vouches for the node on which the sender runs.
+They are agents', or relays' of other sites. Whoever approves vouches that the sender is the one that it names: a person
+with the right to, or, for agents that run as a DaemonSet, the operator itself, where Kubernetes vouches for the node on
+which the sender runs.
 """
 
 import base64
@@ -18,11 +19,11 @@ from harvest_operator.names import SIGNER, Object
 from harvest_pki.authorities import Authority
 from harvest_pki.certificates import bundle_pem
 from harvest_pki.errors import PkiError, shown
-from harvest_pki.identities import Identity
+from harvest_pki.identities import Identity, Kind
 from harvest_pki.keys import PublicKey
 from harvest_pki.requests import requested
 from harvest_site.model import Site
-from harvest_site.views import servers_of
+from harvest_site.views import servers_of, vouched_relays_of
 
 USAGES: Final = ("digital signature", "client auth")
 NODE_NAME: Final = "authentication.kubernetes.io/node-name"
@@ -30,6 +31,9 @@ NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 APPROVED: Final = "Approved"
 DENIED: Final = "Denied"
 FAILED: Final = "Failed"
+_AGENT: Final = "Agent"
+_EVENTS: Final = {Kind.SERVER: _AGENT, Kind.RELAY: "Relay"}
+"""How the reasons of events begin; who did not say what it is, is taken for an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def reply(
     mint: Mint,
     now: datetime,
 ) -> Reply | None:
-    """Return what is to be said about an open request for a certificate of a site's agent; perhaps nothing yet.
+    """Return what is to be said about an open request for a certificate of a site; perhaps nothing yet.
 
     ``issuer`` is the site's CA: without it an approved request waits.
     """
@@ -92,12 +96,28 @@ def reply(
         identity, public_key = _read(request, key)
     except PkiError as error:
         return _said(request, refused, "BadRequest", str(error), now)
-    if identity.name not in servers_of(site):
-        where = "add it to the `servers` of a file system, or as a cluster's `slurm.server`, and ask again"
-        return _said(request, refused, "NotListed", f"{identity.name} is not listed in site {key[1]}: {where}", now)
+    whose = _EVENTS[identity.kind]
+    if (why := _why_not(identity, site, by_agent=not is_approved)) is not None:
+        return _said(request, refused, *why, now, whose)
     if not is_approved:
         return _approval(request, identity.name, now)
     return None if issuer is None else _signed(request, identity, public_key, site, issuer, mint, now)
+
+
+def _why_not(identity: Identity, site: Site, *, by_agent: bool) -> tuple[str, str] | None:
+    """Return the reason for which the site's CA speaks for nobody of this name, and what to do."""
+    name = identity.name
+    if by_agent and identity.kind is not Kind.SERVER:
+        return "BadRequest", f"an agent asks for the certificate of a {identity.kind}"
+    if identity.kind is Kind.SERVER and name not in servers_of(site):
+        where = "add it to the `servers` of a file system, or as a cluster's `slurm.server`, and ask again"
+        return "NotListed", f"{name} is not listed in site {identity.site}: {where}"
+    if identity.kind is Kind.RELAY and name not in vouched_relays_of(site):
+        if any(one.name == name for one in site.spec.accepts):
+            where = "its own site issues it, or `caSecretRef` is taken out of `accepts`"
+            return "OtherCa", f"relay {name} is to come with a certificate of another CA: {where}"
+        return "NotListed", f"relay {name} is not listed in site {identity.site}: add it to `accepts`, and ask again"
+    return None
 
 
 def _signed(
@@ -113,7 +133,7 @@ def _signed(
     issued = issuer.issue(identity, public_key, serial=mint.serial(), now=now, lifetime=lifetime)
     written = base64.b64encode(bundle_pem([issued])).decode()
     until = f"{identity.text} until {issued.not_valid_after_utc:%Y-%m-%d}"
-    return Reply(_with(request, certificate=written), "status", "AgentCertificateIssued", until)
+    return Reply(_with(request, certificate=written), "status", f"{_EVENTS[identity.kind]}CertificateIssued", until)
 
 
 def _approval(request: Object, name: str, now: datetime) -> Reply:
@@ -136,7 +156,7 @@ def _read(request: Object, key: SiteKey) -> tuple[Identity, PublicKey]:
     return requested(data, key[1])
 
 
-def _said(request: Object, kind: str, reason: str, message: str, now: datetime) -> Reply:
+def _said(request: Object, kind: str, reason: str, message: str, now: datetime, whose: str = _AGENT) -> Reply:
     condition = {
         "type": kind,
         "status": TRUE,
@@ -146,7 +166,7 @@ def _said(request: Object, kind: str, reason: str, message: str, now: datetime) 
         "lastTransitionTime": timestamp(now),
     }
     told = _with(request, conditions=[*_conditions(request), condition])
-    return Reply(told, "status" if kind == FAILED else "approval", f"AgentRequest{kind}", f"{reason}: {message}")
+    return Reply(told, "status" if kind == FAILED else "approval", f"{whose}Request{kind}", f"{reason}: {message}")
 
 
 def _with(request: Object, **status: object) -> Object:

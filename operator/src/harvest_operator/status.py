@@ -68,7 +68,13 @@ def concluded(
         _steady(
             _untroubled(Type.SLURM_REACHABLE, told, lambda one: one.slurm, used=bool(slurm_agents_of(site))), before
         ),
-        _steady(_untroubled(Type.SINKS_HEALTHY, told, lambda one: one.sinks, used=bool(site.spec.sinks)), before),
+        _steady(
+            _untroubled(
+                Type.SINKS_HEALTHY, told, lambda one: one.sinks, used=bool(site.spec.sinks or site.spec.relays)
+            ),
+            before,
+        ),
+        _steady(_untroubled(Type.RELAYS_HEARD, told, lambda one: one.relays, used=bool(site.spec.accepts)), before),
     ]
     new = [
         _ready(problems, (plan.certificates, available)),

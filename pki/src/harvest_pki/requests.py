@@ -1,4 +1,4 @@
-"""Requests for agents' certificates (CSRs) that say whose they are: made where the key is, read where the CA is."""
+"""Requests for agents' and relays' certificates (CSRs): made where the key is, read where the CA is."""
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -19,20 +19,22 @@ def new_request(identity: Identity, key: PrivateKey) -> bytes:
 
 
 def requested(data: bytes, site: str) -> tuple[Identity, PublicKey]:
-    """Return the agent of a site that a request is for, and the key that its sender proved to own.
+    """Return the agent or relay that a request is for, and the key that its sender proved to own.
 
-    The subject names the server. The name of the certificate may stand beside it, and must where the server's has more
-    than 64 characters. Whoever asks for anything else is refused: it would not be in the certificate.
+    The subject names the server or relay. The name of the certificate may stand beside it, and must for relays, and
+    where the subject's is too short for the name: 64 characters. Whoever asks for anything else is refused: it would
+    not be in the certificate.
     """
     request = load_request(data)
-    identity = Identity(site=site, kind=Kind.SERVER, name=_name(request, f"harvest:{site}:{Kind.SERVER}:"))
+    kind, name = _asked(request, site)
+    identity = Identity(site=site, kind=kind, name=name)
     if request.subject != subject(identity.name):
         what = shown(request.subject.rfc4514_string())
         raise PkiError(f"the request's subject is '{what}': it must be CN={identity.name[:64]} and no more")
     return identity, strong(request.public_key())
 
 
-def _name(request: x509.CertificateSigningRequest, prefix: str) -> str:
+def _asked(request: x509.CertificateSigningRequest, site: str) -> tuple[Kind, str]:
     try:
         wanted = [one.value for one in request.extensions]
         names = list(wanted[0]) if len(wanted) == 1 and isinstance(wanted[0], x509.SubjectAlternativeName) else []
@@ -40,9 +42,11 @@ def _name(request: x509.CertificateSigningRequest, prefix: str) -> str:
     except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
         raise PkiError(f"the request's names cannot be read: {shown(str(error))}") from error
     if not wanted:
-        return next(iter(common), "")
-    match names:
-        case [x509.UniformResourceIdentifier(value=name)] if name.startswith(prefix):
-            return name.removeprefix(prefix)
-        case _:
-            raise PkiError(f"the request asks for more than its name: at most the URI {prefix}NAME may stand beside it")
+        return Kind.SERVER, next(iter(common), "")
+    prefixes = {kind: f"harvest:{site}:{kind}:" for kind in (Kind.SERVER, Kind.RELAY)}
+    if len(names) == 1 and isinstance(names[0], x509.UniformResourceIdentifier):
+        for kind, prefix in prefixes.items():
+            if names[0].value.startswith(prefix):
+                return kind, names[0].value.removeprefix(prefix)
+    listed = " or ".join(f"{prefix}NAME" for prefix in prefixes.values())
+    raise PkiError(f"the request asks for more than its name: at most the URI {listed} may stand beside it")

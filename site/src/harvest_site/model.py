@@ -105,7 +105,7 @@ class Relay(Model):
     """Its name, where its site lists several."""
 
     tls_secret_ref: TlsSecretRef
-    """Secret with `tls.crt`, `tls.key` and `ca.crt`, made by the receiver (`harvest-aggregator ca issue-relay`)."""
+    """Secret with `tls.crt`, `tls.key` and `ca.crt`, made by the receiver (`harvest relay-bundle`)."""
 
 
 class Accept(Model):

@@ -58,6 +58,11 @@ def job_ids_of(site: Site) -> tuple[ClusterIds, ...]:
     )
 
 
+def vouched_relays_of(site: Site) -> frozenset[str]:
+    """Return the relays that are taken in with certificates of the site's own CA."""
+    return frozenset(one.name for one in site.spec.accepts if one.ca_secret_ref is None)
+
+
 def aggregators_of(site: Site) -> tuple[Aggregator, ...]:
     """Return the aggregators as they run: those listed, or the one that serves everything."""
     if site.spec.aggregators:

@@ -146,6 +146,7 @@ def metrics(source: Published, *, sinks: tuple[Health, ...] = (HEALTH,)) -> Metr
         is_ready=lambda: False,
         certificate_end=lambda: TICK + 86_400,
         agents_until=lambda: {"oss1": TICK + 3_600},
+        relays_until=lambda: {"xe": TICK + 7_200},
         sinks=lambda: sinks,
     )
 

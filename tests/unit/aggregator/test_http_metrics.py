@@ -118,6 +118,10 @@ def test_agents_say_how_they_are_doing() -> None:
     assert not any(line.startswith('harvest_agent_late_seconds{agent="mds1"}') for line in lines())
 
 
+def test_relays_say_until_when_they_have_a_certificate() -> None:
+    assert 'harvest_relay_certificate_end_seconds{cluster="xe"} 1.7000072e+09' in lines()
+
+
 def test_an_agent_that_the_site_lists_no_more_is_told_while_it_is_here() -> None:
     gone, here = (
         AgentStatus(name=name, connected=name == "old1", last_tick=TICK, health=None, clock_offset_seconds=None)

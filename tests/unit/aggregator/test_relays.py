@@ -23,7 +23,7 @@ from harvest_aggregator.published import Published, RelayStatus
 from harvest_aggregator.refusals import RELAY_LABELS
 from harvest_aggregator.relays import incoming, outgoing
 from harvest_aggregator.relays.pictures import NODES_MAX, NUMBERS, Picture, PictureError, parts, put_together
-from harvest_aggregator.relays.taking import Relayed, relay_warnings
+from harvest_aggregator.relays.taking import Relayed, relay_troubles
 from harvest_aggregator.sinks.contract import ACCEPTED, Outcome, Written
 from harvest_aggregator.sinks.relay import Receiver, Relay, RelayPlan, relay_plans
 from harvest_core.accounting.sweeps import ClosedSweep, Place
@@ -359,11 +359,14 @@ def test_somebody_is_told_of_relays_that_are_silent_or_were_restored() -> None:
             **more,  # type: ignore[arg-type]
         )
 
-    silent = "relay else: nothing was told of archive yet"
-    assert list(relay_warnings(HEAD, [], TICK)) == ["relay site: nothing was told of gdata yet", silent]
-    assert list(relay_warnings(HEAD, [status()], TICK + 180)) == [silent]
-    assert "gdata since 181 s" in next(relay_warnings(HEAD, [status()], TICK + 181))
-    assert "3 nodes of gdata have lower totals" in next(relay_warnings(HEAD, [status(lower_nodes=3)], TICK))
+    silent = "else", "nothing was told of archive yet"
+    assert list(relay_troubles(HEAD, [], TICK)) == [("site", "nothing was told of gdata yet"), silent]
+    assert list(relay_troubles(HEAD, [status()], TICK + 180)) == [silent]
+    for seconds in (181, 9_000):
+        assert ("site", "nothing was told of gdata since 2023-11-14 22:13:20 UTC") in list(
+            relay_troubles(HEAD, [status()], TICK + seconds)
+        )
+    assert "3 nodes of gdata have lower totals" in next(relay_troubles(HEAD, [status(lower_nodes=3)], TICK))[1]
 
 
 # --- the sender ---

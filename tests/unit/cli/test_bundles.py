@@ -1,13 +1,10 @@
 """What `harvest agent-bundle` makes of a site, and says when it cannot."""
 
 import argparse
-import base64
 import copy
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +13,6 @@ from harvest_cli import bundling
 from harvest_cli.__main__ import main
 from harvest_cli.arguments import parser
 from harvest_cli.bundles import BundleError, Uplink, config_of, parse_endpoints, uplinks_of
-from harvest_cli.bundling import Bundling
 from harvest_cli.config import ConfigError
 from harvest_cli.kube import AwayError, ConflictError, ForbiddenError
 from harvest_pki.authorities import Authority
@@ -24,91 +20,10 @@ from harvest_pki.certificates import belongs, bundle_pem, load_certificate
 from harvest_pki.files import read_key
 from harvest_pki.identities import identity_of
 from harvest_pki.keys import load_key, new_key
-from harvest_pki.requests import requested
 from harvest_site.loading import checked
+from unit.cli.asked import BODY, CA, CAS, NOW, REQUESTS, SITES, FakeKubernetes
 
-Json = dict[str, Any]
-NOW = datetime(2026, 11, 18, tzinfo=UTC)
-CA = Authority.create("example", key=new_key(), serial=1, now=NOW)
-SITES = "/apis/lustreharvest.dev/v1alpha1/namespaces/harvest/harvestsites"
-REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-CAS = "/api/v1/namespaces/harvest/configmaps/harvest-example-agents"
-BODY: Json = {
-    "apiVersion": "lustreharvest.dev/v1alpha1",
-    "kind": "HarvestSite",
-    "metadata": {"name": "example", "namespace": "harvest"},
-    "spec": {
-        "filesystems": [
-            {"name": "home", "servers": ["oss[1-4]", "mds1.example.org"]},
-            {"name": "work", "servers": ["oss[4-5]"]},
-        ],
-        "clusters": [{"name": "vu", "lnets": ["tcp"], "filesystems": ["home"], "slurm": {"server": "slurm1"}}],
-        "aggregators": [{"name": "a", "filesystems": ["home"]}, {"name": "b", "filesystems": ["work"]}],
-    },
-    "status": {
-        "aggregators": [
-            {"name": "a", "endpoint": "harvest.example:30023"},
-            {"name": "b", "endpoint": "[fd00::1]:30024"},
-        ]
-    },
-}
 SITE = checked(BODY)
-
-
-class FakeKubernetes:
-    """A cluster with one site, and an operator that signs what was approved."""
-
-    def __init__(self) -> None:
-        self.namespace = "harvest"
-        self.objects: dict[str, Json | None] = {
-            "/apis/lustreharvest.dev/v1alpha1": {},
-            SITES: {"items": [BODY]},
-            "/apis/lustreharvest.dev/v1alpha1/harvestsites": {"items": [BODY]},
-            f"{SITES}/example": BODY,
-            CAS: {"data": {"ca.crt": bundle_pem([CA.certificate]).decode()}},
-        }
-        self.failing: dict[tuple[str, str], Exception] = {}
-        self.is_signing = True
-        self.refusal: Json | None = None
-        self.now = 0.0
-        self.said: list[str] = []
-
-    def get(self, path: str) -> Json | None:
-        self._fail("get", path)
-        return copy.deepcopy(self.objects.get(path))
-
-    def create(self, path: str, body: Json) -> Json:
-        self._fail("create", path)
-        one = {**body, "metadata": {"name": "harvest-agent-x"}}
-        self.objects[f"{path}/harvest-agent-x"] = one
-        return copy.deepcopy(one)
-
-    def replace(self, path: str, body: Json) -> Json:
-        self._fail("replace", path)
-        self.objects[path.removesuffix("/approval")] = body
-        return copy.deepcopy(body)
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass; the operator looks at requests meanwhile."""
-        self.now += seconds
-        one = self.objects.get(f"{REQUESTS}/harvest-agent-x")
-        conditions = (one or {}).get("status", {}).get("conditions", [])
-        if one is None or not conditions or not self.is_signing:
-            return
-        if self.refusal is not None:
-            conditions.append(self.refusal)
-            return
-        identity, key = requested(base64.b64decode(one["spec"]["request"]), "example")
-        certificate = CA.issue(identity, key, serial=2, now=NOW)
-        one["status"]["certificate"] = base64.b64encode(bundle_pem([certificate])).decode()
-
-    def made(self, folder: Path, *more: str, site: str = "example", server: str = "oss1") -> str:
-        options = parser().parse_args(["agent-bundle", site, server, "--out", str(folder), *more])
-        return Bundling(self, options, say=self.said.append, clock=lambda: self.now, sleep=self.sleep).made()
-
-    def _fail(self, verb: str, path: str) -> None:
-        if (error := self.failing.get((verb, path))) is not None:
-            raise error
 
 
 def refused(cluster: FakeKubernetes, folder: Path, *more: str, code: int, **what: str) -> str:

@@ -1,4 +1,4 @@
-"""Requests for agents' certificates as Kubernetes would hand them out."""
+"""Requests for certificates as Kubernetes would hand them out."""
 
 import base64
 from typing import Any
@@ -21,10 +21,11 @@ def asking(
     node: str | None = None,
     user: str = "ada",
     label: str = "one",
+    kind: Kind = Kind.SERVER,
     **spec: object,
 ) -> dict[str, Any]:
-    """Return a request for a server's certificate; ``node`` is what Kubernetes says of its sender."""
-    pem = new_request(Identity(site=site, kind=Kind.SERVER, name=name), KEY)
+    """Return a request for a certificate; ``node`` is what Kubernetes says of its sender."""
+    pem = new_request(Identity(site=site, kind=kind, name=name), KEY)
     told = {
         "signerName": f"{SIGNER}harvest.{site}",
         "usages": list(USAGES),

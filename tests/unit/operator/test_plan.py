@@ -14,9 +14,11 @@ from harvest_operator.conditions import Reason
 from harvest_operator.minting import content_of
 from harvest_operator.names import ADOPT, FINISH_CA_ROTATION, REFERENCES, ROTATE_CA, SITE_UID, Key, Object, key_of
 from harvest_operator.plan import Plan, Verb
-from harvest_pki.certificates import load_bundle, load_certificate
+from harvest_pki.authorities import Authority
+from harvest_pki.certificates import bundle_pem, load_bundle, load_certificate
 from harvest_pki.folders import CaFolder
-from harvest_pki.identities import hosts_of
+from harvest_pki.identities import Identity, Kind, hosts_of
+from harvest_pki.keys import new_key
 from support.sites_in_kubernetes import NOW, authority_data, body_of, decided, given, stored, world
 from unit.operator.fakes import merged
 
@@ -200,6 +202,24 @@ def test_a_missing_reference_is_named_and_the_rest_runs() -> None:
     site.objects["Secret", "relay-xe"] = world(given("example"))["Secret", "relay-xe"]
     assert problems(site.step()) == []
     assert site.objects[DEPLOYMENT]["spec"]["template"]["metadata"]["annotations"][REFERENCES] == before
+
+
+def test_a_relays_new_certificate_starts_nothing_anew_and_its_end_is_told_in_time() -> None:
+    """The aggregator reads it with every call; Kubernetes brings it into the Pod."""
+    site = Standing()
+    head = Authority.create("xe", key=new_key(), serial=1, now=NOW)
+    relay = Identity(site="xe", kind=Kind.RELAY, name="example")
+    issued = head.issue(relay, new_key().public_key(), serial=2, now=NOW)  # for 90 days
+    files = {"tls.crt": bundle_pem([issued]).decode(), "tls.key": "k", "ca.crt": "c"}
+    secret = {"kind": "Secret", "metadata": {"name": "relay-xe", "namespace": "harvest"}, "stringData": files}
+    site.objects |= world([secret])
+    assert site.step().writes == ()
+    assert "relay" not in site.plan.certificates.message
+    for days, ends in {75: None, 77: "ends on 2027-02-14", 91: "ended on 2027-02-14"}.items():
+        _, _, plan = decided(site.body, site.objects, now=NOW + timedelta(days=days))
+        told = f"; the certificate of relay xe (secret/relay-xe) {ends}: its receiver makes another"
+        assert (told in plan.certificates.message) == (ends is not None)
+        assert (plan.certificates.status, plan.certificates.reason) == ("True", Reason.VALID)
 
 
 def test_a_changed_secret_rolls_the_pods_that_use_it_and_no_others() -> None:

@@ -1,4 +1,4 @@
-"""Which requests for agents' certificates are approved, signed and refused."""
+"""Which requests for certificates of agents and relays are approved, signed and refused."""
 
 import base64
 from datetime import timedelta
@@ -133,6 +133,53 @@ def test_a_bad_request_is_refused(request_: dict[str, Any], why: str) -> None:
     part, kind, reason, message = condition(said(request_))
     assert (part, kind, reason) == ("status", "Failed", "BadRequest")
     assert why in message
+
+
+def relay_said(name: str, *conditions: dict[str, str], **who: Any) -> Reply | None:  # noqa: ANN401 - as asking takes it
+    """Return what the site of a cluster's head says to a relay."""
+    asked = asking(name, *conditions, site="xe", kind=Kind.RELAY, **who)
+    head = Authority.create("xe", key=new_key(), serial=1, now=NOW)
+    key = "harvest", "xe"
+    site = checked(body_of("cluster-head"))
+    return reply(asked, key, site, issuer=head, agents=Agents(AGENTS, key), mint=Mint(), now=NOW)
+
+
+def test_a_relay_that_is_accepted_gets_a_certificate_of_its_own_kind() -> None:
+    found = relay_said("example", APPROVED)
+    assert found is not None
+    assert (found.part, found.reason) == ("status", "RelayCertificateIssued")
+    (issued,) = load_bundle(base64.b64decode(found.request["status"]["certificate"]))
+    assert identity_of(issued).text == "harvest:xe:relay:example"
+    assert issued.not_valid_after_utc - issued.not_valid_before_utc == timedelta(days=90) + BACKDATED
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "why"),
+    [
+        ("nobody", "NotListed", "relay nobody is not listed in site xe: add it to `accepts`"),
+        ("other", "OtherCa", "relay other is to come with a certificate of another CA: its own site issues it"),
+    ],
+)
+def test_a_relay_that_would_not_be_let_in_is_refused(name: str, reason: str, why: str) -> None:
+    found = relay_said(name, APPROVED)
+    assert condition(found)[:3] == ("status", "Failed", reason)
+    assert condition(found)[3].startswith(why)
+    assert found is not None
+    assert found.reason == "RelayRequestFailed"
+
+
+def test_nobody_but_people_approves_relays() -> None:
+    """Also where a node is called as a relay is: agents speak for nodes, and for nothing else."""
+    assert relay_said("example") is None
+    found = relay_said("example", node="example", user=AGENTS)
+    assert condition(found) == ("approval", "Denied", "BadRequest", "an agent asks for the certificate of a relay")
+
+
+def test_a_server_of_a_relays_name_is_no_relay() -> None:
+    head = checked(body_of("cluster-head"))
+    asked = asking("example", APPROVED, site="xe")
+    found = reply(asked, ("harvest", "xe"), head, issuer=CA, agents=None, mint=Mint(), now=NOW)
+    assert condition(found)[2] == "NotListed"
 
 
 def test_without_a_site_there_is_no_certificate() -> None:

@@ -38,8 +38,10 @@ def told(
     refused: tuple[str, ...] = (),
     now: datetime = NOW,
     case: str = "example",
+    site: Site | None = None,
 ) -> dict[str, Any]:
-    site, owner, plan, objects = running(case)
+    described, owner, plan, objects = running(case)
+    site = site or described
     return concluded(site, owner, plan, objects, refused=refused, reports=reports, stored=stored or {}, now=now)
 
 
@@ -76,6 +78,8 @@ def test_who_does_not_answer_is_unknown_and_nothing_else() -> None:
     shown = conditions(told({"main": NoAnswer("it sleeps")}))
     for name in ("AgentsConnected", "SlurmReachable", "SinksHealthy"):
         assert shown[name] == ("Unknown", "NoAnswer", "main: it sleeps")
+    head = conditions(told({"main": NoAnswer("it sleeps")}, case="cluster-head"))
+    assert head["RelaysHeard"] == ("Unknown", "NoAnswer", "main: it sleeps")
     assert conditions(told({}))["AgentsConnected"] == ("Unknown", "NoAnswer", "main: it was not asked yet")
 
 
@@ -103,9 +107,33 @@ def test_troubles_are_told_and_a_number_in_them_is_no_news() -> None:
     assert told({"main": troubled(5)}, stored=first, now=NOW + timedelta(hours=1)) == first
 
 
+def test_relays_that_go_elsewhere_are_sinks_and_those_that_come_are_told_apart() -> None:
+    sender = Report(connected=9, expected=9, sinks=(("relay xe", "xepbs.example:8023 refused: not listed"),))
+    shown = conditions(told({"main": sender}))
+    assert shown["SinksHealthy"] == ("False", "InTrouble", "relay xe: xepbs.example:8023 refused: not listed")
+    assert shown["RelaysHeard"][:2] == ("True", "NotUsed")
+    troubles = (("example", "nothing was told of gdata yet"), ("other", "refused: 4 nodes are elsewhere"))
+    shown = conditions(told({"main": Report(connected=0, expected=0, relays=troubles)}, case="cluster-head"))
+    told_of = "example: nothing was told of gdata yet; other: refused: 4 nodes are elsewhere"
+    assert shown["RelaysHeard"] == ("False", "InTrouble", told_of)
+    assert shown["SinksHealthy"][:2] == ("True", "Answers")
+    assert shown["Ready"][0] == "True"
+    well = conditions(told({"main": Report(connected=0, expected=0)}, case="cluster-head"))
+    assert well["RelaysHeard"][:2] == ("True", "Answers")
+
+
+def test_a_site_that_relays_and_has_no_other_sink_is_asked_about_it() -> None:
+    spec = {**body_of("example")["spec"], "sinks": []}
+    site = checked({**body_of("example"), "spec": spec})
+    report = Report(connected=9, expected=9, sinks=(("relay xe", "away"),))
+    shown = conditions(told({"main": report}, site=site))
+    assert shown["SinksHealthy"] == ("False", "InTrouble", "relay xe: away")
+
+
 def test_what_is_not_used_is_well() -> None:
     shown = conditions(told({}, case="minimal"))
-    assert shown["SlurmReachable"][:2] == shown["SinksHealthy"][:2] == ("True", "NotUsed")
+    for name in ("SlurmReachable", "SinksHealthy", "RelaysHeard"):
+        assert shown[name][:2] == ("True", "NotUsed")
 
 
 def test_the_last_sweep_is_written_rarely_unless_something_else_is() -> None:
@@ -230,7 +258,12 @@ def test_an_answer_is_read_and_nonsense_is_none() -> None:
     report = parsed(content)
     assert isinstance(report, Report)
     assert (report.connected, report.expected, report.missing) == (1, 2, ("oss2",))
-    assert (report.sinks, report.slurm) == ((("influx", "401"),), ())
+    assert (report.sinks, report.relays, report.slurm) == ((("influx", "401"),), (), ())
+    relays = [{"name": "alkindi", "trouble": "nothing was told of gdata yet"}, {"name": "other", "trouble": None}]
+    report = parsed({**content, "relays": relays})
+    assert isinstance(report, Report)
+    assert report.relays == (("alkindi", "nothing was told of gdata yet"),)
+    assert isinstance(parsed({**content, "relays": 3}), NoAnswer)
     assert report.last_sweep == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     nonsense: list[Any] = [
         None,

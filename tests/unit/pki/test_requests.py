@@ -1,4 +1,4 @@
-"""What agents ask for, and what of it is understood."""
+"""What agents and relays ask for, and what of it is understood."""
 
 import pytest
 from cryptography import x509
@@ -36,7 +36,12 @@ def test_what_was_asked_for_is_understood(name: str) -> None:
     assert requested(new_request(identity(name), KEY), "example") == (identity(name), KEY.public_key())
 
 
-def test_the_subject_alone_is_enough() -> None:
+def test_a_relay_says_what_it_is() -> None:
+    relay = Identity(site="example", kind=Kind.RELAY, name="alkindi")
+    assert requested(new_request(relay, KEY), "example") == (relay, KEY.public_key())
+
+
+def test_the_subject_alone_is_enough_for_a_server() -> None:
     """As other programs make requests."""
     assert requested(request(), "example") == (identity("oss1"), KEY.public_key())
 
@@ -50,7 +55,11 @@ def test_the_subject_alone_is_enough() -> None:
         (request((NameOID.COMMON_NAME, "oss 1")), "'oss 1' cannot be a server's name"),
         (request((NameOID.COMMON_NAME, "oss2"), extensions=(names(URI),)), "'CN=oss2': it must be CN=oss1"),
         (request(extensions=(names(URI, "harvest:example:server:oss2"),)), "asks for more than its name"),
-        (request(extensions=(names("harvest:example:relay:oss1"),)), "asks for more than its name"),
+        (request(extensions=(names("harvest:example:relay:oss2"),)), "'CN=oss1': it must be CN=oss2"),
+        (request(extensions=(names("harvest:example:aggregator:oss1"),)), "asks for more than its name"),
+        (request(extensions=(names("harvest:example:ca"),)), "asks for more than its name"),
+        (request(extensions=(names(URI, "harvest:example:relay:oss1"),)), "asks for more than its name"),
+        (request(extensions=(names("harvest:other:relay:oss1"),)), "asks for more than its name"),
         (request(extensions=(names("harvest:other:server:oss1"),)), "asks for more than its name"),
         (request(extensions=(x509.SubjectAlternativeName([x509.DNSName("oss1")]),)), "asks for more than its name"),
         (request(extensions=(x509.BasicConstraints(ca=True, path_length=None),)), "asks for more than its name"),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import grpc
 import structlog
@@ -23,6 +23,9 @@ from harvest_aggregator.streams import certificate_of, name_of
 
 _SERVICE: Final = DESCRIPTOR.services_by_name["RelayService"].full_name
 _SAID_MAX: Final = 1000
+_LATELY_SECONDS: Final = 600
+"""A refusal is told so long; where the sender's period is known, three of these."""
+_LATELY_PERIODS: Final = 3
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
@@ -31,6 +34,14 @@ class Taking(Protocol):
 
     def take_relayed(self, relay: str, picture: Picture) -> Future[RelayResponse]:
         """Take in what a relay tells."""
+
+
+class _Refusal(NamedTuple):
+    """What was refused last."""
+
+    reasons: tuple[str, ...]
+    until_seconds: float
+    """After that nobody needs to know any more."""
 
 
 class Relays:
@@ -42,8 +53,8 @@ class Relays:
         self._metrics = metrics
         self._now = now
         self._room = asyncio.Semaphore(RELAYS_AT_ONCE)
-        self._said: dict[tuple[str, str], tuple[str, ...]] = {}
-        """What was refused last, and is not logged again."""
+        self._said: dict[tuple[str, str | None], _Refusal] = {}
+        """What was refused last, and is not logged again: by relay and file system; by relay alone where all was."""
 
     @property
     def handler(self) -> grpc.GenericRpcHandler:
@@ -51,6 +62,12 @@ class Relays:
         return grpc.method_handlers_generic_handler(
             _SERVICE, {"Relay": grpc.stream_unary_rpc_method_handler(self._relay)}
         )
+
+    def troubles(self) -> list[tuple[str, str]]:
+        """Return which relays were refused lately, and why; may be asked from any thread."""
+        now_seconds = self._now().timestamp()
+        found = [(relay, one) for (relay, _), one in list(self._said.items()) if now_seconds < one.until_seconds]
+        return [(relay, f"refused: {'; '.join(one.reasons)}") for relay, one in found]
 
     def admit(self, admission: Admission) -> None:
         """Act on a changed list of relays, or changed CAs."""
@@ -63,8 +80,10 @@ class Relays:
         except DeniedError as error:
             self._metrics.relay_refusals.labels(DENIED).inc()
             log.warning("relay denied", relay=_name(context), reason=str(error))
+            self._remember((_name(context), None), (str(error),), _LATELY_SECONDS)
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
         log = log.bind(relay=relay)
+        self._said.pop((relay, None), None)
         try:
             async with asyncio.timeout(STALL_SECONDS), self._room:
                 answer = await self._answer(relay, messages, log)
@@ -86,26 +105,33 @@ class Relays:
             picture = await asyncio.to_thread(put_together, await _read(messages))  # of many nodes: agents would wait
         except PictureError as error:
             answer = RelayResponse(refusals=[RelayRefusal(reason=PROTOCOL, message=str(error))])
-            self._tell(relay, "", answer, log)
+            self._tell(relay, "", answer, log, _LATELY_SECONDS)
             return answer
         answer = await asyncio.wrap_future(self._keeper.take_relayed(relay, picture))
-        self._tell(relay, picture.head.filesystem[:100], answer, log)
+        seconds = max(_LATELY_SECONDS, _LATELY_PERIODS * picture.head.period_seconds)
+        self._tell(relay, picture.head.filesystem[:100], answer, log, seconds)
         return answer
 
-    def _tell(self, relay: str, filesystem: str, answer: RelayResponse, log: FilteringBoundLogger) -> None:
+    def _tell(
+        self, relay: str, filesystem: str, answer: RelayResponse, log: FilteringBoundLogger, seconds: float
+    ) -> None:
         """Log what is refused, once, and that it is no more."""
         for one in answer.refusals:
             self._metrics.relay_refusals.labels(relay_label(one.reason)).inc()
         reasons = tuple(one.message for one in answer.refusals)
-        before = self._said.pop((relay, filesystem), ())
-        if len(self._said) < _SAID_MAX and reasons:
-            self._said[relay, filesystem] = reasons
-        if reasons == before:
+        if reasons == self._remember((relay, filesystem), reasons, seconds):
             return
         for reason in reasons:
             log.warning("relay refused", filesystem=filesystem, reason=reason, nodes_taken=answer.nodes)
         if not reasons:
             log.info("relay is taken again", filesystem=filesystem, nodes=answer.nodes)
+
+    def _remember(self, key: tuple[str, str | None], reasons: tuple[str, ...], seconds: float) -> tuple[str, ...]:
+        """Return what was refused before."""
+        before = self._said.pop(key, None)
+        if len(self._said) < _SAID_MAX and reasons:
+            self._said[key] = _Refusal(reasons, self._now().timestamp() + seconds)
+        return () if before is None else before.reasons
 
 
 def _name(context: Context) -> str:

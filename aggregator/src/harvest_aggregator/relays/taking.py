@@ -1,6 +1,7 @@
 """What relays told, durable before anybody sees it. Used by one thread."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import structlog
@@ -87,18 +88,20 @@ class Relayed:
         )
 
 
-def relay_warnings(site: Site, told: Sequence[RelayStatus], now_seconds: float) -> Iterator[str]:
-    """Return what somebody should know of the relays that a site takes in, a sentence each."""
+def relay_troubles(site: Site, told: Sequence[RelayStatus], now_seconds: float) -> Iterator[tuple[str, str]]:
+    """Return what somebody should know of the relays that a site takes in: names, and what is wrong.
+
+    In words that stay the same while nothing changes: they stand in a site's status.
+    """
     found = {(one.relay, one.filesystem): one for one in told}
     for accept in site.spec.accepts:
         for name in accept.filesystems:
             one = found.get((accept.name, name))
             if one is None:
-                yield f"relay {accept.name}: nothing was told of {name} yet"
+                yield accept.name, f"nothing was told of {name} yet"
             elif now_seconds - one.tick_seconds > _SILENT_PERIODS * one.period_seconds:
-                yield f"relay {accept.name}: nothing was told of {name} since {now_seconds - one.tick_seconds:.0f} s"
+                last = datetime.fromtimestamp(one.tick_seconds, UTC)
+                yield accept.name, f"nothing was told of {name} since {last:%Y-%m-%d %H:%M:%S} UTC"
             elif one.lower_nodes:
-                yield (
-                    f"relay {accept.name}: {one.lower_nodes} nodes of {name} have lower totals than before, which are "
-                    "held until they are passed: was its ledger restored?"
-                )
+                lower = f"{one.lower_nodes} nodes of {name} have lower totals than before"
+                yield accept.name, f"{lower}, which are held until they are passed: was its ledger restored?"

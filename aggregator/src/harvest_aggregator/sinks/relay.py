@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,7 @@ from harvest_aggregator.relays.outgoing import Needed, head, needed, pictures
 from harvest_aggregator.relays.pictures import Picture, parts
 from harvest_aggregator.sinks.contract import ACCEPTED, Outcome, Pause, Plan, Sink, Written
 from harvest_pki.certificates import load_bundle
+from harvest_pki.checks import days_left
 from harvest_pki.errors import PkiError
 from harvest_pki.folders import Tls, read_tls
 from harvest_pki.identities import Identity, Kind, site_of_ca
@@ -29,6 +31,7 @@ from harvest_site.references import secret_folder
 _METHOD: Final = f"/{DESCRIPTOR.services_by_name['RelayService'].full_name}/Relay"
 _CALL_SECONDS: Final = 20.0
 _NIDS_MAX: Final = 1 << 18
+_CERTIFICATE_DAYS: Final = 14
 _OPTIONS: Final = (
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),
@@ -77,6 +80,15 @@ def relay_plans(site: Site, secrets: Path | None, *, own_site: str) -> dict[str,
         )
         for one in site.spec.relays
     }
+
+
+def certificate_warnings(ends: Mapping[str, datetime], now: datetime) -> Iterator[str]:
+    """Return which relays soon have no certificate that is valid, a sentence each."""
+    for cluster, end in sorted(ends.items()):
+        left = days_left(end, now)
+        if left < _CERTIFICATE_DAYS:
+            when = "has expired" if now >= end else f"ends in {left} days"
+            yield f"the certificate of relay {cluster} {when}: its receiver makes another (`harvest relay-bundle`)"
 
 
 class Receiver(Protocol):
