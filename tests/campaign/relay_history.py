@@ -20,6 +20,7 @@ from campaign.relay_plan import HEADS
 from campaign.relay_tree import FILESYSTEM, Head, Link
 from campaign.relay_truth import NUMBERS, Totals
 from campaign.relay_world import RelayWorld
+from harvest_aggregator.clients import Clients
 from harvest_aggregator.nodes import Rates
 from harvest_aggregator.published import Published
 from harvest_aggregator.relays.incoming import Held
@@ -49,6 +50,8 @@ class RelayHistory(ClientHistory):
         """The most that every head showed of every node."""
         self._told: defaultdict[int, list[dict[str, Rates]]] = defaultdict(list)
         """What the site itself says of all nodes, by tick; one that was restored may close a tick once more."""
+        self._latest: dict[str, tuple[Clients, int]] = {}
+        """The tick of what every head showed last, and whether it began anew since."""
         self._shown_rates: list[tuple[str, int, str, Rates]] = []
         self._highest: Totals = {}
         """What was ever shown, also of what nobody has any more."""
@@ -150,6 +153,10 @@ class RelayHistory(ClientHistory):
             return
         if not any(self._is_said(name, rates, said) for said in self._told[tables.tick_seconds]):
             self._say(name, f"rates {rates}, and the site's are {self._told[tables.tick_seconds]}")
+        began, latest = self._latest.get(name, (head.clients, 0))
+        if began is head.clients and tables.tick_seconds < latest:
+            self._say(name, f"rates of {tables.tick_seconds} after those of {latest}")
+        self._latest[name] = head.clients, tables.tick_seconds
         if now - tables.tick_seconds > _SHOWN_PERIODS * cast("ClientPlan", self.plan).interval_seconds:
             self._say(name, f"rates of {tables.tick_seconds} at {now}")
         self._shown_rates += [(name, self._tick, nid, rate) for nid, rate in rates.items()]
