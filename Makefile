@@ -27,8 +27,8 @@ soak: ready ## the long forms of the tests
 bench: ready ## what a sweep costs, beside telegraf and cat, in one run
 	@$(BIN)/python tests/bench/run.py
 
-campaign: ready ## N random histories of a simulated site against the accounting; CLIENTS=1: of its clients' counters
-	@PYTHONPATH=tests $(BIN)/python -m campaign.runner $(N) $(if $(CLIENTS),--clients)
+campaign: ready ## N random histories of a simulated site against the accounting; CLIENTS=1: of its clients' counters; RELAYS=1: of relays to heads
+	@PYTHONPATH=tests:tools $(BIN)/python -m campaign.runner $(N) $(if $(CLIENTS),--clients) $(if $(RELAYS),--relays)
 
 mutants: ready ## each mutant of the accounting must turn the test red that it names
 	@$(BIN)/python tools/mutants.py

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
+MUTABLE: Final = ("core", "aggregator")
+"""Where mutants are."""
 _NAMED: Final = re.compile(r"^# test: (\S+)$", re.MULTILINE)
 _PASSED: Final = 0
 _FAILED: Final = 1
@@ -38,8 +40,9 @@ class Workbench:
 
     def reset(self) -> None:
         """Bring back the code as it is in the tree."""
-        shutil.rmtree(self._folder / "core", ignore_errors=True)
-        shutil.copytree(ROOT / "core", self._folder / "core", ignore=shutil.ignore_patterns("__pycache__"))
+        for name in MUTABLE:
+            shutil.rmtree(self._folder / name, ignore_errors=True)
+            shutil.copytree(ROOT / name, self._folder / name, ignore=shutil.ignore_patterns("__pycache__"))
 
     def apply(self, patch: Path) -> str:
         """Apply a patch; return why it does not apply, if so."""
@@ -54,7 +57,7 @@ class Workbench:
     def _run(self, *command: str) -> subprocess.CompletedProcess[str]:
         environment = {
             **os.environ,
-            "PYTHONPATH": str(self._folder / "core" / "src"),
+            "PYTHONPATH": os.pathsep.join(str(self._folder / name / "src") for name in MUTABLE),
             "PYTHONDONTWRITEBYTECODE": "1",  # two mutants of one second and size would share their bytecode
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # half of the time of so short a run
             "GIT_CEILING_DIRECTORIES": str(self._folder.parent),

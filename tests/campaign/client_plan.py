@@ -56,7 +56,7 @@ def make_client_plan(seed: int) -> ClientPlan:
     ticks = rng.randrange(14, 25)
     nids = [b"10.0.2.%d@tcp" % number for number in range(1, rng.randrange(2, 7))]
     targets = (*TARGETS, SECOND_OST) if rng.random() < 0.15 else TARGETS
-    steps = [step for nid in nids for step in _life_of(nid, rng, ticks, targets)]
+    steps = [step for nid in nids for step in life_of(nid, rng, ticks, targets)]
     scheduled: list[str] = []
     if kind == "wild":
         scheduled = [CLIENT_EVENTS[(turn * 8 + n) % len(CLIENT_EVENTS)] for n in range(8)]
@@ -70,7 +70,7 @@ def make_client_plan(seed: int) -> ClientPlan:
     elif kind == "full":
         scheduled = ["spool full"] * 2
         steps += [step for nid in nids for tick in range(3, ticks) for step in _burst(tick, 5.0, TARGETS[0], nid, rng)]
-    steps += [step for what in scheduled for step in _event(what, rng, ticks, nids, targets)]
+    steps += [step for what in scheduled for step in event_steps(what, rng, ticks, nids, targets)]
     interval_seconds = PERIOD if kind in {"lonely", "full"} else rng.choice((1, 2, 2, 3)) * PERIOD
     if kind == "midway":
         steps = client_scenes.cleared_midway(rng, ticks)
@@ -107,9 +107,10 @@ def _is_calm(happenings: set[str], versions: set[str]) -> bool:
     return not happenings & (RESETS | (REMOUNTS if "2.4.3" in versions else set()))
 
 
-def _event(  # noqa: PLR0911 - one for each kind of event
+def event_steps(  # noqa: PLR0911 - one for each kind of event
     what: str, rng: random.Random, ticks: int, nids: list[bytes], targets: tuple[str, ...]
 ) -> list[Step]:
+    """Return an event, and what must come before or after it to mean something."""
     tick = rng.randrange(3, ticks)
     after = round(rng.uniform(0.5, PERIOD - 1), 3)
     amount = rng.choice((2, 40, 300, 4000))
@@ -156,7 +157,7 @@ def _burst(tick: int, after: float, target: str, nid: bytes, rng: random.Random)
     return [Step(tick, round(after, 3), "io", target, nid, op, 1 << 20, times) for op in ops if rng.random() < 0.9]
 
 
-def _life_of(nid: bytes, rng: random.Random, ticks: int, targets: tuple[str, ...]) -> list[Step]:
+def life_of(nid: bytes, rng: random.Random, ticks: int, targets: tuple[str, ...]) -> list[Step]:
     """Return what one client does: it connects, and works in bursts and pauses."""
     end = ticks * PERIOD
     habit = rng.choice(("steady", "bursts", "equal", "equal", "idle"))

@@ -41,6 +41,9 @@ class Outcome:
 class History:
     """One history on its way."""
 
+    well_ticks = 2
+    """So many at the end, at which everything works."""
+
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.world = self._new_world(plan)
@@ -60,10 +63,9 @@ class History:
 
     def play(self) -> Outcome:
         """Play it to its end and compare; at the end everything works for a while, so that all is read and sent."""
-        for tick in range(1, self.plan.ticks + 3):
+        for tick in range(1, self.plan.ticks + self.well_ticks + 1):
             if tick > self.plan.ticks:
-                self.world.down = dict.fromkeys(self.world.down, 0)
-                self.world.stopped, self.world.cut = {}, {}
+                self.world.end_troubles()
             self._period(tick, [step for step in self.plan.steps if step.tick == tick])
         return self._outcome()
 
@@ -86,6 +88,10 @@ class History:
             name = agent.server.name
             if self.world.cut.get(name, 0) < tick and self.world.site.servers[name].is_up:
                 self._deliver(agent)
+        self._close(tick)
+
+    def _close(self, tick: int) -> None:
+        """Publish what is closed after a tick, and write a snapshot now and then."""
         self._recover()
         for closed in self.sweeps.close(
             EPOCH + tick * PERIOD + 6, frozenset(map(self._place, self.world.site.targets))

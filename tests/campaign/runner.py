@@ -7,10 +7,11 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from campaign import client_plan
+from campaign import client_plan, relay_plan
 from campaign.client_history import ClientHistory
 from campaign.history import History, Outcome
 from campaign.plan import EVENTS, NO_START, QUESTION_MARKS, SKIPPING, SWITCHABLE, VERSIONS, Plan, make_plan
+from campaign.relay_history import RelayHistory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,17 @@ CLIENTS = Kind(
     full_size=700,
     least=4,
 )
+RELAYS = Kind(
+    make_plan=relay_plan.make_relay_plan,
+    history=RelayHistory,
+    versions=(relay_plan.SITE, *relay_plan.HEADS),
+    cells={
+        **dict.fromkeys((*relay_plan.BENEATH_EVENTS, *relay_plan.SITE_EVENTS, "segments gone"), (relay_plan.SITE,)),
+        **dict.fromkeys((*relay_plan.HEAD_EVENTS, *relay_plan.COME_ABOUT), tuple(relay_plan.HEADS)),
+    },
+    full_size=200,
+    least=20,
+)
 
 
 @dataclass(slots=True)
@@ -113,7 +125,8 @@ class Campaign:
             f"{100 * self.flagged[version] / self.decisions[version]:.2f}%" if self.decisions[version] else "-"
             for version in versions
         ]
-        lines.append(f"{'flagged decisions':{width}} " + " ".join(f"{share:>7}" for share in shares))
+        if any(self.decisions.values()):
+            lines.append(f"{'flagged decisions':{width}} " + " ".join(f"{share:>7}" for share in shares))
         if any("*" in version for version in short):
             lines.append("* enable_stats_header=0")
         lines.append(f"{self.histories} histories, {self.calm} of them calm, {len(self.failures)} failed")
@@ -181,8 +194,9 @@ def main() -> int:
         "--shrink", action="store_true", help="with --seed: leave out what is not needed for it to fail"
     )
     parser.add_argument("--clients", action="store_true", help="histories of clients' counters, not of jobs'")
+    parser.add_argument("--relays", action="store_true", help="histories of a site and the heads that it relays to")
     options = parser.parse_args()
-    kind = CLIENTS if options.clients else JOBS
+    kind = RELAYS if options.relays else CLIENTS if options.clients else JOBS
     if options.seed is not None:
         plan, outcome = kind.play(options.seed)
         wrong = problem(plan, outcome)

@@ -3,6 +3,7 @@
 from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cached_property
 from random import Random
 
 from campaign.agents import Ledger, SimAgent
@@ -41,11 +42,20 @@ class World:
     def _new_ledger(self) -> Ledger:
         return Ledger(self.site.truth)
 
+    def end_troubles(self) -> None:
+        """Let everything work from now on."""
+        self.down = dict.fromkeys(self.down, 0)
+        self.stopped, self.cut = {}, {}
+
     def happen(self, step: Step, tick: int) -> None:
         version = self.version(step)
-        happened = self._happenings()[step.what](step._replace(tick=tick))
+        happened = self._acts[step.what](step._replace(tick=tick))
         if happened and step.what not in {"io", "backup", "skip"}:
             self.events[step.what, version] += 1
+
+    @cached_property
+    def _acts(self) -> dict[str, Callable[[Step], bool]]:
+        return self._happenings()
 
     def _happenings(self) -> dict[str, Callable[[Step], bool]]:
         return {

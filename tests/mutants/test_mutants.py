@@ -35,6 +35,8 @@ CLIENTS = "clients-"
 """Of what is different about clients' counters."""
 PARKING = "parking-"
 """Of rows that leave (ADR 0011)."""
+RELAYS = "relays-"
+"""Of what heads take in (ADR 0022)."""
 DEMO = "demo-"
 """Of what a person would see who runs `make demo`."""
 
@@ -54,7 +56,7 @@ def test_every_mutant_applies_belongs_to_a_row_and_names_a_test_that_is_there(pa
     checked = subprocess.run(["git", "apply", "--check", patch], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert checked.returncode == 0, checked.stderr
-    assert patch.name.startswith((BEYOND, CLIENTS, PARKING, DEMO, *(f"{row}-" for row in ROWS)))
+    assert patch.name.startswith((BEYOND, CLIENTS, PARKING, RELAYS, DEMO, *(f"{row}-" for row in ROWS)))
     assert named_tests(patch)
     for test in named_tests(patch):
         file, _, name = test.partition("::")

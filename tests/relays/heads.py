@@ -114,7 +114,7 @@ class Head:
         return {
             (nid, measure, kind): total
             for (payload,) in rows
-            for nid, totals in load(payload).items()
+            for nid, totals in load(payload).held.items()
             for (kind, measure), total in zip(product(KINDS, MEASURES), totals, strict=True)
             if total > 0
         }

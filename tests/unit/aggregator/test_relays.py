@@ -245,7 +245,7 @@ def test_not_more_nodes_are_held_than_a_relay_may_tell(monkeypatch: pytest.Monke
 def test_whatever_comes_twice_late_or_never_the_highest_counts(pictures: list[dict[str, int]]) -> None:
     held: incoming.Held = {}
     for nodes in pictures:
-        held = incoming.load(incoming.dump(incoming.merged(held, picture(nodes)).held))
+        held = incoming.load(incoming.dump(incoming.Kept(incoming.merged(held, picture(nodes)).held, TICK))).held
     highest = {nid: max(nodes[nid] for nodes in pictures if nid in nodes) for nodes in pictures for nid in nodes}
     assert {nid: totals[0] for nid, totals in held.items()} == highest
 
@@ -332,7 +332,39 @@ def test_a_clock_that_is_wrong_gives_totals_and_no_rates(ledger: Ledger) -> None
         relayed, clients = opened(ledger)
         relayed.take("site", picture({"10.1.0.1@o2ib2": 5}), TICK + ahead)
         assert not clients.told(named).clients
-    assert dict(ledger.relayed()) == {"gdata": incoming.dump({"10.1.0.1@o2ib2": (5,) * NUMBERS})}
+    assert dict(ledger.relayed()) == {"gdata": incoming.dump(incoming.Kept({"10.1.0.1@o2ib2": (5,) * NUMBERS}, TICK))}
+
+
+def test_a_call_that_was_overtaken_is_no_reason_to_warn_and_one_of_a_restored_sender_is(ledger: Ledger) -> None:
+    node = "10.1.0.1@o2ib2"
+    relayed, clients = opened(ledger)
+
+    def told(total: int, tick: int) -> tuple[int, int]:
+        relayed.take("site", picture({node: total}, tick_seconds=tick), TICK + 61)
+        (status,) = relayed.statuses()
+        assert clients.tables()["gdata"].tables["OST"].job(NODE1).read_bytes == 9
+        return status.tick_seconds, status.lower_nodes
+
+    assert told(9, TICK + 60) == (TICK + 60, 0)
+    assert told(7, TICK) == (TICK + 60, 0), "what is known of the later one stands"
+    relayed, clients = opened(ledger)
+    relayed.take("site", picture({node: 7}, tick_seconds=TICK), TICK + 61)
+    assert relayed.statuses() == (), "a receiver that began anew knows that it came late, too"
+    assert told(8, TICK + 120) == (TICK + 120, 1)
+    assert told(9, TICK + 180) == (TICK + 180, 0)
+
+
+def test_a_sender_whose_clock_was_ahead_is_heard_again_once_it_is_right(ledger: Ledger) -> None:
+    relayed, _ = opened(ledger)
+    relayed.take("site", picture({"10.1.0.1@o2ib2": 9}, tick_seconds=TICK + 9999), TICK)
+    relayed.take("site", picture({"10.1.0.1@o2ib2": 8}, tick_seconds=TICK + 60), TICK + 61)
+    (status,) = relayed.statuses()
+    assert (status.tick_seconds, status.lower_nodes) == (TICK + 60, 1)
+
+
+def test_totals_of_before_ticks_were_written_down_are_read() -> None:
+    row = RelayRequest(nid=["1@gni"], total=[5] * NUMBERS).SerializeToString()
+    assert incoming.load(row) == ({"1@gni": (5,) * NUMBERS}, 0)
 
 
 def test_what_is_refused_leaves_no_trace(ledger: Ledger) -> None:

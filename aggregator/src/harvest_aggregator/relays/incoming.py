@@ -87,16 +87,28 @@ Held = Mapping[str, tuple[int, ...]]
 """The highest totals that were ever told of each node of a file system."""
 
 
-def dump(held: Held) -> bytes:
-    """Return what is held as bytes that ``load`` reads."""
-    return RelayRequest(nid=list(held), total=list(chain.from_iterable(held.values()))).SerializeToString()
+class Kept(NamedTuple):
+    """What outlives a receiver, of one file system."""
+
+    held: Held
+    tick_seconds: int
+    """Of the latest picture that changed anything; 0 where that was not written down."""
 
 
-def load(payload: bytes) -> Held:
+def dump(kept: Kept) -> bytes:
+    """Return what is kept as bytes that ``load`` reads."""
+    return RelayRequest(
+        head=RelayHead(tick_seconds=kept.tick_seconds),
+        nid=list(kept.held),
+        total=list(chain.from_iterable(kept.held.values())),
+    ).SerializeToString()
+
+
+def load(payload: bytes) -> Kept:
     """Read what was dumped; raises ValueError."""
     message = RelayRequest.FromString(payload)
     rows = np.array(message.total, np.int64).reshape(len(message.nid), NUMBERS)
-    return dict(zip(message.nid, map(tuple, rows.tolist()), strict=True))
+    return Kept(dict(zip(message.nid, map(tuple, rows.tolist()), strict=True)), message.head.tick_seconds)
 
 
 class Merged(NamedTuple):
@@ -125,6 +137,11 @@ def merged(held: Held, picture: Picture) -> Merged:
 def is_present(head: RelayHead, now_seconds: float) -> bool:
     """Tell whether rates of this tick say something about now."""
     return abs(now_seconds - head.tick_seconds) <= _NEAR_PERIODS * head.period_seconds
+
+
+def is_overtaken(head: RelayHead, latest_tick: int, now_seconds: float) -> bool:
+    """Tell whether a later picture came before this one, unless that was of a clock which was ahead."""
+    return head.tick_seconds < latest_tick <= now_seconds + _NEAR_PERIODS * head.period_seconds
 
 
 def tables(picture: Picture, totals: Integers) -> ClientTables:

@@ -17,6 +17,7 @@ from harvest_aggregator.relays.pictures import Picture
 from harvest_site.model import Site
 
 _SILENT_PERIODS: Final = 3
+_NOTHING_KEPT: Final = incoming.Kept({}, 0)
 
 _log = structlog.get_logger()
 
@@ -28,13 +29,14 @@ class Relayed:
         self._site = site
         self._ledger = ledger
         self._clients = clients
-        self._held: dict[str, incoming.Held] = {}
+        self._kept: dict[str, incoming.Kept] = {}
+        """By file system; the ledger may have an earlier tick, with the same totals."""
         self._statuses: dict[str, RelayStatus] = {}
 
     def load(self) -> None:
         """Bring back the totals; rates are of a tick, and come with the next picture."""
         try:
-            self._held = {filesystem: incoming.load(payload) for filesystem, payload in self._ledger.relayed()}
+            self._kept = {filesystem: incoming.load(payload) for filesystem, payload in self._ledger.relayed()}
         except (ValueError, TypeError) as error:
             raise LedgerError(sqlite.damaged(self._ledger.path, f"what relays told: {error}")) from error
 
@@ -61,22 +63,29 @@ class Relayed:
 
     def _take(self, relay: str, picture: Picture, now_seconds: float) -> None:
         head = picture.head
-        before = self._held.get(head.filesystem, {})
-        after = incoming.merged(before, picture)
-        if after.held != before:
-            self._ledger.write_relayed(head.filesystem, incoming.dump(after.held))
-            self._held[head.filesystem] = after.held
+        before = self._kept.get(head.filesystem, _NOTHING_KEPT)
+        after = incoming.merged(before.held, picture)
+        is_overtaken = incoming.is_overtaken(head, before.tick_seconds, now_seconds)
+        kept = incoming.Kept(after.held, before.tick_seconds if is_overtaken else head.tick_seconds)
+        if after.held != before.held:
+            self._ledger.write_relayed(head.filesystem, incoming.dump(kept))
+        self._kept[head.filesystem] = kept
+        if incoming.is_present(head, now_seconds):
+            tables = incoming.tables(picture, after.totals)
+            self._clients.take_relayed(head.filesystem, tables, head.period_seconds)
+        if not is_overtaken:  # of an earlier tick nobody would expect more
+            self._note(relay, picture, after.lower)
+
+    def _note(self, relay: str, picture: Picture, lower_nodes: int) -> None:
+        head = picture.head
         status = self._statuses.get(head.filesystem)
-        if after.lower and not (status and status.lower_nodes):
+        if lower_nodes and not (status and status.lower_nodes):
             _log.warning(
                 "totals of a relay are lower than before, and held until they are passed: was its ledger restored?",
                 relay=relay,
                 filesystem=head.filesystem,
-                nodes=after.lower,
+                nodes=lower_nodes,
             )
-        if incoming.is_present(head, now_seconds):
-            tables = incoming.tables(picture, after.totals)
-            self._clients.take_relayed(head.filesystem, tables, head.period_seconds)
         self._statuses[head.filesystem] = RelayStatus(
             relay=relay,
             filesystem=head.filesystem,
@@ -84,7 +93,7 @@ class Relayed:
             period_seconds=head.period_seconds,
             complete=head.complete,
             nodes=len(picture.nids),
-            lower_nodes=after.lower,
+            lower_nodes=lower_nodes,
         )
 
 
