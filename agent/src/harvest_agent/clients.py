@@ -6,43 +6,87 @@ import resource
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from harvest_agent.scan import Trouble
 from harvest_agent.tree import TargetFiles
 from harvest_core.differences import Differences, SlotName
-from harvest_core.facts import MARK_COLUMNS, MDT, OST, ClientMarks, Facts, Mount, ReadCost
+from harvest_core.facts import MARK_COLUMNS, MDT, OST, ClientMarks, Facts, Mount, ReadCost, packed
 from harvest_core.lustre.clients import client_counters, moving_part
 from harvest_core.lustre.columns import Codes, JobColumns
 from harvest_core.lustre.names import is_server, parse_uuids
+from harvest_core.wire import plain
 
 _PASSES_SKIPPED_MOST: Final = 5
 """In a row, while the target itself counted nothing: a client that died must be noticed at some time."""
 _MICRO: Final = 1_000_000
+_PACKED_RECORDS: Final = 1024
 
 
 @dataclass(slots=True)
 class _Client:
+    """There are hundreds of thousands on a large server: every field is many megabytes."""
+
     slot: int
-    digest: int
-    marks: tuple[bool, bool] | None = None
-    """(live, a server) as they were told last."""
+    nid: bytes
+    start: int
+    digest: int = 0
+    told: int | None = None
+    """Whether it is live, and twice whether it is a server, as that was told last."""
     is_server: bool = False
+
+    @property
+    def name(self) -> SlotName:
+        return self.nid, self.start, 0
+
+
+class _Names:
+    """What each slot stands for; put together when it is asked for."""
+
+    def __init__(self) -> None:
+        self.clients: dict[int, _Client] = {}
+
+    def __getitem__(self, slot: int) -> SlotName:
+        return self.clients[slot].name
+
+
+class _Column(NamedTuple):
+    data: bytes
+    width: int
 
 
 class _Pass:
     """What one pass through the files of a target's clients has shown so far."""
 
     def __init__(self) -> None:
-        self.columns = JobColumns()
         self.marks = ClientMarks()
         self.todo: list[str] | None = None
-        """Folders of those to be read, once they were listed; each is named as its NID."""
-        self.done = 0
-        self.present: list[int] = []
+        """Folders of those that are still to be read, the next one last, once they were listed; named as its NID."""
+        self.listed = 0
+        self.present: array[int] = array("q")
         """Slots, in the order of the folder."""
         self.unreadable: list[str] = []
         """NIDs whose files are there and could not be read."""
+        self._columns = JobColumns()
+        self._packed: list[dict[str, _Column]] = []
+
+    def list(self, folders: list[str]) -> None:
+        """Take in which clients there are."""
+        self.listed, self.todo = len(folders), folders[::-1]
+
+    def add(self, columns: JobColumns) -> None:
+        """Take in records; they are kept for up to a period, and so in as little room as on the wire."""
+        self._columns.extend(columns)
+        if len(self._columns.slot) >= _PACKED_RECORDS:
+            fields = {name: getattr(self._columns, name) for name in JobColumns.__dataclass_fields__}
+            self._packed.append({name: _Column(*packed(numbers)) for name, numbers in fields.items() if numbers})
+            self._columns = JobColumns()
+
+    def chunks(self) -> Iterator[JobColumns]:
+        """Yield all records, in the order in which they came."""
+        for columns in self._packed:
+            yield JobColumns(**{name: plain(column) for name, column in columns.items()})
+        yield self._columns
 
 
 class TargetClients:
@@ -53,7 +97,7 @@ class TargetClients:
         self.kind = OST if target.source == "obdfilter" else MDT
         self.mount = mount
         self.differences = Differences(codes)
-        self.names: dict[int, SlotName] = {}
+        self.names = _Names()
         self.order: array[int] = array("q")
         self.gone: list[int] = []
         self.unread = Trouble()
@@ -62,7 +106,7 @@ class TargetClients:
         self._codes = codes
         self._was_gone = was_gone
         """The target was seen unmounted before: told with the first pass."""
-        self._clients: dict[str, _Client] = {}
+        self._clients: dict[bytes, _Client] = {}
         self._next_slot = 0
         self._own_digest: int | None = None
         self.is_calm = False
@@ -75,20 +119,21 @@ class TargetClients:
     @property
     def is_done(self) -> bool:
         """Whether the pass under way has shown every client."""
-        return self._open.todo is not None and self._open.done == len(self._open.todo)
+        return self._open.todo is not None and not self._open.todo
 
     def left(self, part: float) -> int:
         """Return how many files are still to be read until so large a part of the pass is done.
 
         If they cannot be listed, none yet: that does not mean that they are gone.
         """
-        if self._open.todo is None:
+        shown = self._open
+        if shown.todo is None:
             try:
-                self._open.todo = [folder for _, folder in self.target.exports(or_fail=True)]
+                shown.list([folder for _, folder in self.target.exports(or_fail=True)])
             except OSError as error:
                 self.problem = f"its clients cannot be listed: {error.strerror or error}"
                 return 0
-        return math.ceil(len(self._open.todo) * part) - self._open.done
+        return math.ceil(shown.listed * part) - (shown.listed - len(shown.todo or ()))
 
     @property
     def slots_used(self) -> int:
@@ -105,8 +150,8 @@ class TargetClients:
         self._skipped = self._skipped + 1 if self.is_calm else 0
         self._own_digest = digest
         if self.is_calm:
-            self._open.present = list(self.order)
-            self._open.todo = []
+            self._open.present = self.order[:]
+            self._open.list([])
 
     def look(self) -> None:
         """Begin after all with a pass that was skipped, if the target counts again."""
@@ -124,9 +169,9 @@ class TargetClients:
         before = resource.getrusage(resource.RUSAGE_THREAD)
         shown = self._open
         columns, marks, present = JobColumns(), ClientMarks(), list[int]()
-        for folder in (shown.todo or [])[shown.done : shown.done + most]:
-            self._read(folder, columns, marks, present)
-            shown.done += 1
+        todo = shown.todo or []
+        for _ in range(min(most, len(todo))):
+            self._read(todo.pop(), columns, marks, present)
             if is_enough():
                 break
         after = resource.getrusage(resource.RUSAGE_THREAD)
@@ -134,10 +179,10 @@ class TargetClients:
         self._seconds[1] += after.ru_stime - before.ru_stime
         if self.is_remounted(self.target):
             return
-        shown.columns.extend(columns)
+        shown.add(columns)
         for name in MARK_COLUMNS:
             getattr(shown.marks, name).extend(getattr(marks, name))
-        shown.present += present
+        shown.present.extend(present)
 
     def is_remounted(self, target: TargetFiles) -> bool:
         """Tell whether this is another mount by now; a number that cannot be read says nothing."""
@@ -152,7 +197,7 @@ class TargetClients:
         if not is_over:
             present = set(shown.present)
             self.gone = [slot for slot in self.order if slot not in present]
-            self.order = array("q", shown.present)
+            self.order = shown.present
             some = ", ".join(shown.unreadable[:3])
             self.problem = f"{len(shown.unreadable)} clients cannot be read: {some}" if some else None
         cost = ReadCost(
@@ -164,19 +209,19 @@ class TargetClients:
         self._seconds, self._read_bytes = [0.0, 0.0], 0
         about = replace(about, complete=not is_over, clients=shown.marks, directory_gone=self._was_gone)
         self._was_gone = False
-        for part in self.differences.facts(about, [shown.columns], self):
+        for part in self.differences.facts(about, shown.chunks(), self):
             if part.is_last_part:
                 part.unread_lines, part.cost = self.unread.count, cost
             yield part
         for slot in self.gone if not is_over else ():
-            nid = os.fsdecode(self.names.pop(slot)[0])
-            if self._clients.get(nid, _Client(-1, 0)).slot == slot:
-                del self._clients[nid]
+            client = self.names.clients.pop(slot)
+            if self._clients.get(client.nid) is client:
+                del self._clients[client.nid]
 
     def _read(self, folder: str, columns: JobColumns, marks: ClientMarks, present: list[int]) -> None:
         nid = folder.rpartition("/")[2]
         text = self.target.read(f"{folder}/stats")
-        known = self._clients.get(nid)
+        known = self._clients.get(os.fsencode(nid))  # a folder may be called anything
         if text is None:
             if not self.target.is_gone(f"{folder}/stats"):  # there, and not to be read: no news, and no calm
                 present += [] if known is None else [known.slot]
@@ -193,8 +238,9 @@ class TargetClients:
             uuids = parse_uuids(self.target.read(f"{folder}/uuid") or b"")
             is_live = bool(uuids)
             client.is_server = is_server(nid, uuids) or (not uuids and client.is_server)
-        if client.marks != (is_live, client.is_server):
-            client.marks = (is_live, client.is_server)
+        telling = is_live + 2 * client.is_server
+        if client.told != telling:
+            client.told = telling
             marks.slot.append(client.slot)
             marks.live.append(is_live)
             marks.server.append(client.is_server)
@@ -202,12 +248,12 @@ class TargetClients:
     def _moved(self, nid: str, text: bytes, digest: int, columns: JobColumns) -> _Client:
         stats = client_counters(text)
         self.unread.add(*stats.trouble)
-        name = (os.fsencode(nid), stats.start, 0)  # a folder may be called anything
-        client = self._clients.get(nid)
-        if client is None or self.names[client.slot] != name:  # another start is another record
+        client = self._clients.get(os.fsencode(nid))
+        if client is None or client.start != stats.start:  # another start is another record
+            name = os.fsencode(nid) if client is None else client.nid
             was_server = client is not None and client.is_server
-            client = self._clients[nid] = _Client(self._next_slot, digest, is_server=was_server)
-            self.names[self._next_slot] = name
+            client = _Client(self._next_slot, name, stats.start, is_server=was_server)
+            self._clients[name] = self.names.clients[self._next_slot] = client
             self._next_slot += 1
         client.digest = digest
         stats.append_to(columns, client.slot, self._codes)

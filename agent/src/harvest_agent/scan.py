@@ -133,7 +133,7 @@ class JobScanner:
         self._ranks: dict[tuple[bytes, int], int] = {}
         """Per name, the next rank to try in the read under way."""
         self.names: dict[int, SlotName] = {}
-        """What each slot stands for."""
+        """What each slot stands for; those that are gone are forgotten with the next read."""
         self.order: array[int] = array("q")
         """The slots of the last read, in file order."""
         self.gone: list[int] = []
@@ -151,6 +151,8 @@ class JobScanner:
         If reading fails midway the error passes through, and nothing is taken as gone.
         """
         self.unread = Trouble()
+        for slot in self.gone:
+            del self._slots[self.names.pop(slot)]
         self.gone = []
         self.order = array("q")
         known = self._known
@@ -175,8 +177,6 @@ class JobScanner:
             raise
         self._known = seen
         self.gone = sorted(self.names.keys() - used)
-        for slot in self.gone:
-            del self._slots[self.names.pop(slot)]
 
     def _junk(self, text: bytes) -> None:
         if text:

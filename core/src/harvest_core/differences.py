@@ -1,7 +1,7 @@
 """What changed between two reads of a target: the agent's side of the accounting."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Protocol
@@ -18,12 +18,22 @@ SlotName = tuple[bytes, int, int]
 """A record's name: the job's id, when it began (0 = not said), and its rank among records that print alike."""
 
 
+class Names(Protocol):
+    """What each slot stands for."""
+
+    def __getitem__(self, slot: int, /) -> SlotName:
+        """Return the name of one, also of one that the last whole read found gone."""
+
+
 class Follower(Protocol):
     """Whoever goes through the file; order and gone are those of the last whole read."""
 
-    names: dict[int, SlotName]
     order: "array[int]"
     gone: list[int]
+
+    @property
+    def names(self) -> Names:
+        """The names of all slots of the last read, and of those that it found gone."""
 
 
 class Differences:
@@ -32,8 +42,8 @@ class Differences:
     def __init__(self, codes: Codes) -> None:
         self._codes = codes
         self._told_codes = 0
-        self._told: dict[int, tuple[int, SlotName]] = {}
-        """By slot: the segment that named it last, and the name."""
+        self._told: dict[int, int] = {}
+        """By slot: the segment that named it last."""
         self._segment = 0
         self._extremes: dict[int, int] = {}
         self._order: array[int] | None = None
@@ -83,14 +93,14 @@ class Differences:
             self._extremes.pop(slot, None)
         yield from in_parts(last, PART_RECORDS)
 
-    def _part(self, read: Facts, columns: JobColumns, used: Iterable[int], names: Mapping[int, SlotName]) -> Facts:
+    def _part(self, read: Facts, columns: JobColumns, used: Iterable[int], names: Names) -> Facts:
         new: list[Name] = []
         again: list[Name] = []
         for slot in used:
-            segment, name = self._told.get(slot) or (-1, names[slot])
+            segment = self._told.get(slot)
             if segment != self._segment:
-                self._told[slot] = (self._segment, name)
-                (new if segment < 0 else again).append((slot, *name))
+                self._told[slot] = self._segment
+                (new if segment is None else again).append((slot, *names[slot]))
         known = list(self._codes.known)
         counters = [(code, *known[code]) for code in range(self._told_codes, len(known))]
         self._told_codes = len(known)
