@@ -3,6 +3,7 @@
 Each test leaves the site as it found it: running, with everybody connected.
 """
 
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ from support.chart import CHART
 from support.kubernetes.node import Node
 from support.kubernetes.programs import programs
 from support.operators import condition
+from support.real_head import CLUSTER, NODES, OF_CLUSTER, RealHead
 from support.real_site import NAME, SERVERS, SPACE, RealSite
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/operator.md"
@@ -207,3 +209,33 @@ def test_the_aggregator_is_our_own_image_and_all_is_in_order(site: RealSite) -> 
     (told,) = site.status()["aggregators"]
     assert told["endpoint"] == f"{site.node.address}:30023"
     assert told["agents"] == "2/2"
+
+
+def test_a_head_in_another_namespace_has_its_nodes_exactly_also_after_its_pod_was_deleted(
+    site: RealSite, tmp_path: Path
+) -> None:
+    """As docs/how-to/relays.md says: two sites that share nothing but the folder of `harvest relay-bundle`."""
+    head, began = RealHead(site), time.monotonic()
+    head.apply()
+    try:
+        site.wait(lambda: head.pod().is_ready, "the head's Pod")
+        (relay,) = head.bundle(tmp_path / "relay")
+        assert relay["endpoint"] == f"harvest-{CLUSTER}-main.{CLUSTER}.svc:8023"
+        filesystems = [{"name": "scratch", "servers": [*SERVERS], "clients": {"interval": "1s"}}]
+        site.apply(filesystems=filesystems, clusters=[OF_CLUSTER], relays=[relay])
+        first = head.compare()
+        assert {nid for nid, _, _ in first} == set(NODES)
+        clients = json.loads(head.text("/api/v1/clients"))["clients"]
+        assert {one["nid"]: one["host"] for one in clients} == NODES
+        print(f"\nthe head has its nodes after {time.monotonic() - began:.0f} s")
+        head.delete_pod()
+        site.wait(lambda: sum(head.totals().values()) > sum(first.values()), "what is done from now on")
+        head.compare()
+        print(f"it is exact again after {time.monotonic() - began:.0f} s")
+        site.wait(lambda: head.condition("RelaysHeard") == ("True", "Answers"), "a relay that is heard")
+        assert condition(site.status(), "SinksHealthy") == ("True", "Answers")
+        relaying = site.pod()
+    finally:
+        head.remove()
+        site.apply()
+    site.wait(lambda: site.pod().is_ready and site.pod().uid != relaying.uid, "the site as it was")

@@ -1,4 +1,4 @@
-"""`harvest agent-bundle` as people with few rights run it: what it makes lets a real agent in, and no other."""
+"""`harvest agent-bundle` and `relay-bundle` as people with few rights run them: what they make is let in, no other."""
 
 import subprocess
 import sys
@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from demo.processes import free_port
 from harvest_cli.__main__ import main
 from harvest_pki.authorities import BACKDATED
 from harvest_pki.certificates import belongs, load_bundle, load_certificate
 from harvest_pki.files import read_key
-from harvest_pki.identities import identity_of
-from harvest_pki.keys import load_key
-from support.agents_in_kubernetes import REQUESTS, Request, account, may
+from harvest_pki.folders import read_tls
+from harvest_pki.identities import Identity, Kind, identity_of
+from harvest_pki.keys import load_key, new_key
+from harvest_pki.requests import new_request
+from support.agents_in_kubernetes import REQUESTS, Request, account, asked, may
 from support.chart import reasons
 from support.forked_operators import ForkedOperator, allowed
 from support.kubernetes.api import Api
@@ -183,6 +186,60 @@ def test_what_cannot_be_is_said_before_anything_is_asked_for(
     assert bundle(served, kubeconfig, tmp_path / "y") == 0
     endpoint = served.status()["aggregators"][0]["endpoint"]
     assert f'address = "{endpoint}"' in (tmp_path / "y/agent.toml").read_text()
+
+
+def test_a_relay_that_the_site_accepts_gets_its_secret_and_no_other_does(
+    control_plane: ControlPlane, served: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Secret is one that a sender's site may name: with it, nothing is missing there."""
+    kubeconfig = person(control_plane, served)
+
+    def relayed(code: int, relay: str, folder: str) -> str:
+        here = ("--namespace", served.namespace, "--kubeconfig", str(kubeconfig), "--out", str(tmp_path / folder))
+        assert main(["relay-bundle", "hard", relay, *here]) == code
+        said = capsys.readouterr()
+        return said.err if code else said.out
+
+    assert "site hard takes in no relay alkindi: add it to `accepts`" in relayed(1, "alkindi", "x")
+    served.edit(accepts=[{"name": "alkindi", "filesystems": ["gdata"], "lnets": ["o2ib"]}])
+    told = relayed(0, "alkindi", "relay-hard")
+    tls = read_tls(tmp_path / "relay-hard")
+    certificate = load_certificate(tls.certificate)
+    assert belongs(load_key(tls.key), certificate)
+    assert identity_of(certificate).text == "harvest:hard:relay:alkindi"
+    assert certificate.not_valid_after_utc - certificate.not_valid_before_utc == timedelta(days=90) + BACKDATED
+    (ca,) = load_bundle(tls.ca)
+    certificate.verify_directly_issued_by(ca)
+
+    stranger = new_request(Identity(site="hard", kind=Kind.RELAY, name="oss1"), new_key())
+    refused = asked(served.api, f"{served.namespace}.hard", "", pem=stranger).approve().refused()
+    assert refused == (
+        "Failed",
+        "NotListed",
+        "relay oss1 is not listed in site hard: add it to `accepts`, and ask again",
+    )
+
+    relays = yaml.safe_load(told.partition("  relays:\n")[2].partition("\n  where ")[0].partition("\nThen ")[0])
+    (relay,) = relays
+    assert relay["tlsSecretRef"] == {"name": "relay-hard"}
+    sender = Scene(served.api, served.namespace, "sender")
+    nodes = [{"name": "vu", "lnets": ["o2ib"], "filesystems": ["gdata"]}]
+    sender.put(
+        filesystems=[{"name": "gdata", "servers": ["gd1"]}],
+        clusters=nodes,
+        relays=[{**relay, "cluster": "vu", "endpoint": "hard.example:8023"}],
+        sinks=[],
+    )
+    missing = "secret/relay-hard is not there"
+    wait_for(lambda: missing in str(sender.status()), "a word about the Secret", seconds=SECONDS)
+    secret = yaml.safe_load((tmp_path / "relay-hard/secret.yaml").read_text())
+    served.api.apply(path_of(served.namespace, ("Secret", "relay-hard")), secret, force=True)
+    wait_for(lambda: missing not in sender.ready()["message"], "no word about it", seconds=SECONDS)
+    mounted = sender.children()["Deployment", "harvest-sender-main"]["spec"]["template"]["spec"]["volumes"]
+    (source,) = next(one for one in mounted if one["name"] == "secrets")["projected"]["sources"]
+    assert [item["path"] for item in source["secret"]["items"]] == [
+        f"relay-hard/{name}" for name in ("tls.crt", "tls.key", "ca.crt")
+    ]
 
 
 def test_an_operator_that_is_away_is_told(

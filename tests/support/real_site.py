@@ -151,9 +151,9 @@ class RealSite:
         with urllib.request.urlopen(question, timeout=_ANSWER_SECONDS, context=trusting) as told:  # noqa: S310
             return json.load(told)
 
-    def secret(self, name: str) -> dict[str, bytes]:
+    def secret(self, name: str, namespace: str = SPACE) -> dict[str, bytes]:
         """Return what a Secret holds."""
-        data = self.api.get(f"/api/v1/namespaces/{SPACE}/secrets/{name}")["data"]
+        data = self.api.get(f"/api/v1/namespaces/{namespace}/secrets/{name}")["data"]
         return {key: base64.b64decode(value) for key, value in data.items()}
 
     def wait(self, so: Callable[[], object], what: str) -> None:

@@ -193,6 +193,8 @@ class Reconciler:
             now: Object = request
             try:
                 while is_open(now) and (said := judged(now, now=self.now())) is not None:
+                    if said.is_refusal and not await self._is_as_judged(key, owner):
+                        raise ConflictError("the site was changed, and may list now whom it did not")
                     now = await self.cluster.answer(said)
                     name = request["metadata"]["name"]
                     _log.info("answered a request", site=key[1], namespace=key[0], request=name, said=said.message)
@@ -202,6 +204,12 @@ class Reconciler:
                 refused.append(f"agents' requests: {error}")
                 _log.warning("Kubernetes refused an answer", site=key[1], namespace=key[0], reason=str(error))
         return list(dict.fromkeys(refused))
+
+    async def _is_as_judged(self, key: SiteKey, owner: Owner | None) -> bool:
+        """Tell whether the site is still the one that was looked at: a refusal is final, and people list, then ask."""
+        body = await self.cluster.get(key[0], (KIND, key[1]))
+        now = None if body is None or "deletionTimestamp" in body["metadata"] else Owner.of(body)
+        return (now and (now.uid, now.generation)) == (owner and (owner.uid, owner.generation))
 
     async def _tell(self, owner: Owner, status: Status, stored: Mapping[str, Any]) -> None:
         if is_told(stored, status):

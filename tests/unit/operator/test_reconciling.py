@@ -311,6 +311,25 @@ def test_a_request_for_a_site_that_is_not_there_fails() -> None:
     assert cluster.answers == [("one", "status", "AgentRequestFailed")]
 
 
+def test_nobody_is_refused_by_a_site_that_was_changed_meanwhile() -> None:
+    """Whoever lists a server, or makes the site, and asks at once may come between a look and its end."""
+    cluster, _, reconciler = standing()
+    look(reconciler)
+    site = cluster.objects[KIND, "example"]
+
+    async def listed() -> None:
+        site["spec"]["filesystems"][0]["servers"].append("oss99")
+        site["metadata"]["generation"] += 1
+        cluster.put(asking("oss99", APPROVED))
+
+    cluster.meanwhile = listed
+    with pytest.raises(ConflictError, match="may list now whom it did not"):
+        look(reconciler)
+    assert cluster.answers == []
+    look(reconciler)
+    assert cluster.answers == [("one", "status", "AgentCertificateIssued")]
+
+
 @pytest.mark.parametrize("missing", [("CertificateSigningRequest", ""), ("CertificateSigningRequest", "one")])
 def test_a_right_to_sign_that_is_missing_is_told_and_stops_nothing_else(missing: tuple[str, str]) -> None:
     cluster, _, reconciler = standing()
