@@ -94,18 +94,7 @@ class VirtualClients:
 
     def shown(self) -> Done:
         """Return what was ever shown of each client."""
-        done: Done = {}
-        for row in self.site.truth.rows(Subject.EXPORT):
-            counter = (row.op.name, row.op.unit)
-            old = list(done.get(row.life.key.decode(), (0, 0, 0, 0)))
-            if counts_read_bytes(counter):
-                old[0] += row.shown_sum
-            elif counts_written_bytes(counter):
-                old[1] += row.shown_sum
-            elif counts_operations(counter) and row.op.name != "ping":
-                old[2 if row.life.scope.kind is Kind.OST else 3] += row.shown_samples
-            done[row.life.key.decode()] = (old[0], old[1], old[2], old[3])
-        return done
+        return shown(self.site)
 
     def in_doubt(self) -> dict[str, int]:
         """Return of each target how often nobody could know whether a client's counters began again."""
@@ -119,3 +108,19 @@ class VirtualClients:
 
 def _server(target: str) -> str:
     return "s" + target[-7:].lower()
+
+
+def shown(site: Site) -> Done:
+    """Return what was ever shown of each client of a site with one file system."""
+    done: Done = {}
+    for row in site.truth.rows(Subject.EXPORT):
+        counter = (row.op.name, row.op.unit)
+        old = list(done.get(row.life.key.decode(), (0, 0, 0, 0)))
+        if counts_read_bytes(counter):
+            old[0] += row.shown_sum
+        elif counts_written_bytes(counter):
+            old[1] += row.shown_sum
+        elif counts_operations(counter) and row.op.name != "ping":
+            old[2 if row.life.scope.kind is Kind.OST else 3] += row.shown_samples
+        done[row.life.key.decode()] = (old[0], old[1], old[2], old[3])
+    return done

@@ -35,9 +35,11 @@ class Installation:
         spool_bytes: int = 64 << 20,
         slurm_host: str = "",
         prometheus: Mapping[str, object] | None = None,
+        name: str = SITE,
     ) -> None:
-        """``prometheus`` is how such a sink is set, if there is one."""
+        """``prometheus`` is how such a sink is set, if there is one; ``name`` is the site's."""
         self.folder = folder
+        self.name = name
         self.servers = list(dict.fromkeys(server for _, servers in filesystems.values() for server in servers))
         self.slurm_host = slurm_host
         """Where the Slurm of the only cluster is; empty: there is none."""
@@ -61,7 +63,7 @@ class Installation:
         """Make certificates where ``harvest-aggregator ca`` puts them; a process for each would take seconds."""
         now = datetime.now(UTC).replace(microsecond=0)
         ca = CaFolder(self.data / "ca")
-        ca.create(Authority.create(SITE, key=new_key(), serial=new_serial(), now=now))
+        ca.create(Authority.create(self.name, key=new_key(), serial=new_serial(), now=now))
         ca.write_server(self.data / "tls", "main", now=now)
         for server in filter(None, (*self.servers, self.slurm_host)):
             ca.write_agent(self.data / "agents" / server, server, now=now)
@@ -84,7 +86,7 @@ class Installation:
         site = {
             "apiVersion": "lustreharvest.dev/v1alpha1",
             "kind": "HarvestSite",
-            "metadata": {"name": SITE},
+            "metadata": {"name": self.name},
             "spec": spec,
         }
         draft = self.folder / "site.draft"
@@ -133,7 +135,7 @@ directory = "{self.spool(name)}"
 max_bytes = {self._spool_bytes}
 [[uplink]]
 address = "127.0.0.1:{port or self.grpc_port}"
-server_name = "main.{SITE}.harvest"
+server_name = "main.{self.name}.harvest"
 ca = "{tls / "ca.crt"}"
 cert = "{tls / "tls.crt"}"
 key = "{tls / "tls.key"}"
