@@ -22,6 +22,7 @@ test: check ## everything; with HARVEST_CAPTURES also the captures of real serve
 	@tools/test.sh
 
 soak: ready ## the long forms of the tests
+	@tools/bootstrap.sh tests
 	@$(BIN)/pytest -q -s tests/soak
 
 bench: ready ## what a sweep costs, beside telegraf and cat, in one run

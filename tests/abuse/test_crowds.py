@@ -20,6 +20,8 @@ IDLE = 2000
 SWEEPS = 5
 SPOOLED = 20
 LATE_SECONDS = 1.0
+CUT_SECONDS = 10.0
+"""Not before that is somebody cut who says nothing; on a machine that is slow it may be before the end of a sweep."""
 
 
 @contextlib.contextmanager
@@ -48,10 +50,11 @@ class Seen:
     """How long the last acknowledgement of each sweep took, and what the aggregator computed for it."""
 
     alone_seconds: list[float] = field(default_factory=list)
+    alone_cpu_seconds: list[float] = field(default_factory=list)
     late_seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
-    there: list[int] = field(default_factory=list)
-    """How many of the crowd were there to the end of a sweep."""
+    cut_after_seconds: list[float] = field(default_factory=list)
+    """Where not all of the crowd were there to the end of a sweep: how long after the first of them had come."""
 
 
 async def live(here: Running) -> Seen:
@@ -68,12 +71,16 @@ async def live(here: Running) -> Seen:
 
     await one()  # all names are new
     for _ in range(SWEEPS):
+        before = here.cpu_seconds()
         seen.alone_seconds.append(await one())
+        seen.alone_cpu_seconds.append(here.cpu_seconds() - before)
+        begun = time.monotonic()
         with idle_connections(here.address) as crowd:  # a new one each time: it is cut after 10 s
             before = here.cpu_seconds()
             seen.late_seconds.append(await one())
             seen.cpu_seconds.append(here.cpu_seconds() - before)
-            seen.there.append(sum(map(is_open, crowd)))
+            if not all(map(is_open, crowd)):
+                seen.cut_after_seconds.append(time.monotonic() - begun)
     first = next(seqs)
     await latest(agents, range(first, first + SPOOLED))
     await asyncio.gather(*(agent.leave() for agent in agents))
@@ -100,8 +107,8 @@ def test_agents_are_served_in_time_beside_a_crowd_that_says_nothing(tmp_path: Pa
             f"latest acknowledgement {late:.3f} s ({alone:.3f} s without the crowd), "
             f"{max(seen.cpu_seconds):.2f} s of CPU, {most >> 20} MiB resident at most ({alone_bytes >> 20} at first)"
         )
-        assert seen.there == [IDLE] * SWEEPS
-        assert max(seen.cpu_seconds) <= LATE_SECONDS
+        assert [seconds for seconds in seen.cut_after_seconds if seconds < CUT_SECONDS] == []
+        assert median(seen.cpu_seconds) <= max(LATE_SECONDS, 2 * median(seen.alone_cpu_seconds))
         assert late <= max(LATE_SECONDS, 2 * alone)  # others may keep all of us waiting
         assert most < 512 << 20
         assert not here.events("read left out")

@@ -188,7 +188,7 @@ def test_what_squeue_can_print_is_found_out_once(tmp_path: Path) -> None:
 
 def test_a_slurm_that_does_not_answer_is_asked_once_whatever_squeue_can_print(tmp_path: Path) -> None:
     slurm = FakeSlurm(tmp_path / "slurm")
-    source = commands(slurm, limit_seconds=0.5)
+    source = commands(slurm, limit_seconds=2.0)  # what answers at all must do so in time, on a busy machine too
     slurm.shows(JOB)
     slurm.prints(LINE)
     slurm.does("no-controller")
@@ -196,7 +196,7 @@ def test_a_slurm_that_does_not_answer_is_asked_once_whatever_squeue_can_print(tm
         shown(source)
     slurm.does("hang")
     for _ in range(2):
-        with pytest.raises(SlurmError, match=r"did not answer in 0\.5 s"):
+        with pytest.raises(SlurmError, match="did not answer in 2 s"):
             shown(source)
     assert forms(slurm) == ["--json", "--json", "--Format"], "so many jobs may be too many for one of them"
 

@@ -22,7 +22,7 @@ CLIENTS = 20_000
 """Of each OST."""
 PERIOD_SECONDS = 60
 _MEMORY = Path("/dev/shm")  # noqa: S108 (in it a folder of our own)
-_CLIENT_BYTES = 16_384
+CLIENT_BYTES = 16_384
 """What the files of one client on one target take, at most."""
 _TELEGRAF_ROUNDS = 2
 _MICRO = 1_000_000
@@ -57,7 +57,7 @@ class _Found:
 def measure(folder: Path, clients: int = CLIENTS, period_seconds: int = PERIOD_SECONDS) -> Measured:
     """Measure one pass of each kind, and hold the result against the budgets."""
     say(f"exports: {OSTS} OSTs with {clients} clients each")
-    with _roomy(folder, OSTS * clients * _CLIENT_BYTES) as root:
+    with roomy(folder, OSTS * clients * CLIENT_BYTES) as root:
         tree = ClientTree(root, clients)
         cost, rss = _telegraf(root, tree)
         passes = _passes(root, tree, folder / "spool", period_seconds)
@@ -73,8 +73,8 @@ def measure(folder: Path, clients: int = CLIENTS, period_seconds: int = PERIOD_S
 
 
 @contextmanager
-def _roomy(folder: Path, needed_bytes: int) -> Iterator[Path]:
-    """Give a folder in memory where there is room: as in /proc, no disk takes part then."""
+def roomy(folder: Path, needed_bytes: int) -> Iterator[Path]:
+    """Give a folder in memory where there is room for so much: as in /proc, no disk takes part then."""
     in_memory = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 2 * needed_bytes
     with tempfile.TemporaryDirectory(prefix="harvest-bench-", dir=_MEMORY if in_memory else folder) as found:
         yield Path(found)

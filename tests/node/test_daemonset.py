@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -61,12 +62,23 @@ class Scene:
         try:
             with urllib.request.urlopen(question, timeout=5, context=trusting) as told:  # noqa: S310 - our own
                 return json.load(told)
-        except OSError:
+        except (OSError, HTTPException):
             return {}
+
+    def told(self, path: str, what: str) -> list[dict[str, Any]]:
+        """Return what the aggregator lists. It is asked until it answers: no answer is not an empty list."""
+        answers: list[dict[str, Any]] = []
+
+        def answered() -> bool:
+            answers.append(self.ask(path))
+            return what in answers[-1]
+
+        wait_for(answered, f"an answer about {what}", seconds=SECONDS)
+        return list(answers[-1][what])
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return every job, also every run and day that is over."""
-        final, found = (self.ask(f"/api/v1/jobs?limit=0{of}").get("jobs", []) for of in ("&state=final", ""))
+        final, found = (self.told(f"/api/v1/jobs?limit=0{of}", "jobs") for of in ("&state=final", ""))
         shown = {(job["cluster"], job["job"], job["start"]) for job in found}
         return [*found, *(job for job in final if (job["cluster"], job["job"], job["start"]) not in shown)]
 
@@ -218,7 +230,7 @@ def test_a_node_that_is_listed_gets_its_own_certificate_and_counts_exactly_also_
     print(f"\nrefused after {time.monotonic() - began:.0f} s")
 
     denied = certificate_asked_for(scene, "elsewhere")
-    wait_for(lambda: conditions(node.api, denied), "an answer to a node that asks for another's certificate")
+    wait_for(lambda: conditions(node.api, denied), "an answer to who asks for another's certificate", seconds=SECONDS)
     assert conditions(node.api, denied) == {"Denied": "OtherNode"}
     assert "certificate" not in node.api.get(f"{REQUESTS}/{denied}")["status"]
 

@@ -27,6 +27,11 @@ EL9 = Package(RELEASES[1], "x86_64")
 NEWER = Package(EL9.release, EL9.machine, version="0.1.1")
 CONFIG = "etc/harvest/agent.toml"
 READ_SEARCH = f"{1 << 2:016x}"
+CHANGES = re.compile(
+    r"(?:open(?:at)?\(.*\bO_(?:WRONLY|RDWR|CREAT|TRUNC)\b"
+    r"|(?:creat|mkdir|rmdir|unlink|rename|link|symlink|truncate|chmod|chown|mknod|fchmod|fchown|utimens)(?:at)?2?\()"
+)
+"""A call that changes a file that has a name, or its name."""
 _SYSTEM = """
 Name: system
 Version: 1
@@ -151,7 +156,9 @@ def test_the_units_restrictions_leave_one_folder_to_write_to(server: Machine) ->
     assert "0" not in status["Uid"].split()
 
 
-def test_the_agent_asks_nothing_of_the_kernel_that_the_unit_forbids(server: Machine, tmp_path: Path) -> None:
+def test_a_running_agent_asks_nothing_that_the_unit_forbids_and_writes_to_its_state_folder_alone(
+    server: Machine, tmp_path: Path
+) -> None:
     make_ca(tmp_path)
     CaFolder(tmp_path / "ca").write_agent(tmp_path / "agent", "oss1", now=datetime.now(UTC).replace(microsecond=0))
     shutil.copytree(tmp_path / "agent", server.root / "etc/harvest", dirs_exist_ok=True)
@@ -163,6 +170,7 @@ def test_the_agent_asks_nothing_of_the_kernel_that_the_unit_forbids(server: Mach
     (server.root / CONFIG).write_text(f'{config}\n[lustre]\nroot = "/lustre"\n')
 
     traced = ("strace", "-D", "-f", "-o", "/var/lib/harvest-agent/trace", *server.unit().get("ExecStart").split())
+    before = others_files(server)
     log = tmp_path / "log"
     with log.open("wb") as file:
         agent = subprocess.Popen(server.service(*traced), stderr=file)
@@ -185,6 +193,34 @@ def test_the_agent_asks_nothing_of_the_kernel_that_the_unit_forbids(server: Mach
     assert used <= allowed(server.unit().get("SystemCallFilter"), groups)
     families = set(re.findall(r"socket\((AF_\w+)", trace))
     assert families <= set(server.unit().get("RestrictAddressFamilies").split())
+    changes = [call for call in whole_calls(trace) if CHANGES.match(call) and " = -1 E" not in call]
+    changed = {path for call in changes for path in re.findall(r'"([^"]+)"', call)}
+    assert any(path.startswith("/var/lib/harvest-agent/spool/") for path in changed)
+    assert {path for path in changed if not path.startswith("/var/lib/harvest-agent/")} == set()
+    assert others_files(server) == before
+
+
+def whole_calls(trace: str) -> Iterator[str]:
+    """Yield every call of a trace with what came of it: of threads that run side by side it is in two pieces."""
+    begun: dict[str, str] = {}
+    for line in trace.splitlines():
+        pid, _, said = line.partition(" ")
+        first, _, rest = said.strip().partition(" resumed>")
+        if first.endswith("<unfinished ...>"):
+            begun[pid] = first.removesuffix("<unfinished ...>")
+        else:
+            yield begun.pop(pid, "") + rest if first.startswith("<... ") else said.strip()
+
+
+def others_files(server: Machine) -> dict[str, tuple[int, ...]]:
+    """Return what tells whether anything but the agent's state was changed: on the server, or of its Lustre."""
+    found: dict[str, tuple[int, ...]] = {}
+    for root in (server.root, server.lustre):
+        for path in root.rglob("*"):
+            if not path.is_relative_to(server.root / "var/lib/harvest-agent"):
+                told = path.lstat()
+                found[str(path)] = (told.st_mode, told.st_uid, told.st_gid, told.st_size, told.st_mtime_ns)
+    return found
 
 
 def allowed(name: str, groups: Mapping[str, list[str]]) -> set[str]:

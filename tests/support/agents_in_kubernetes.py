@@ -1,7 +1,7 @@
 """Whoever asks for an agent's certificate: people with their rights, and agents in Pods of nodes that do not run."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -96,11 +96,12 @@ def account(admin: Api, namespace: str, name: str, *roles: str) -> None:
         admin.apply_object(binding)
 
 
-def may(admin: Api, user: str, rule: Json) -> bool:
-    """Tell whether the API server has taken up a right."""
+def may(admin: Api, user: str, rule: Mapping[str, Any], *, namespace: str = "") -> bool:
+    """Tell whether the API server has taken up a right, everywhere or in a namespace."""
     resource, _, part = rule["resources"][0].partition("/")
     asking = {"group": rule["apiGroups"][0], "verb": rule["verbs"][-1], "resource": resource, "subresource": part}
     asking |= {"name": rule["resourceNames"][0]} if "resourceNames" in rule else {}
+    asking |= {"namespace": namespace} if namespace else {}
     review = {"spec": {"user": user, "resourceAttributes": asking}}
     return bool(admin.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"])
 

@@ -6,8 +6,8 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, partial
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
@@ -15,9 +15,11 @@ from typing import Any, Final
 
 from harvest_operator import reconciling
 from harvest_operator.__main__ import main
+from support.agents_in_kubernetes import may
 from support.chart import NAMESPACE, OPERATOR, rendered
 from support.kubernetes.api import Api
 from support.kubernetes.control_plane import ControlPlane
+from support.processes import wait_for
 from support.sites_in_kubernetes import ARGUMENTS
 
 _SECONDS: Final = 60.0
@@ -140,4 +142,14 @@ def allowed(
         one["rules"] = [rule for rule in one["rules"] if rule != without]
     for one in objects:
         api.apply_object(one)
+    _wait_until_taken_up(api, namespace, objects)
     return plane.account_kubeconfig(namespace, namespace, server=server)
+
+
+def _wait_until_taken_up(api: Api, namespace: str, objects: Iterable[Mapping[str, Any]]) -> None:
+    """Wait until the API server goes by all that was given: an operator that starts before would miss other rights."""
+    given = {one["roleRef"]["name"] for one in objects if one["kind"].endswith("Binding")}
+    rules = [rule for one in objects if one["metadata"]["name"] in given for rule in one.get("rules", ())]
+    user = f"system:serviceaccount:{namespace}:{namespace}"
+    for rule in rules:
+        wait_for(partial(may, api, user, rule, namespace=namespace), f"the right {rule}", seconds=_SECONDS)

@@ -15,6 +15,9 @@ from support.processes import wait_for
 from support.scenes import Scene, two_aggregators
 
 MOST_RSS_BYTES: Final = 200_000_000
+_QUIET_SECONDS: Final = 3.0
+_QUIET_CPU_SECONDS: Final = 0.06
+"""Less than it takes to look at a few sites; more than a hundred cost that are left alone."""
 _NOBODY: Final = "127.0.0.1:1"
 """Where aggregators are asked: nobody answers, for Pods do not run here."""
 
@@ -35,6 +38,7 @@ def idle(plane: ControlPlane, space: str, log: Path, *, sites: int, seconds: flo
             Scene(api, space, f"idle{number}").put(aggregators=two_aggregators())
 
         wait_until_idle(api, space, seconds=limit)
+        _wait_until_quiet(operator.process.pid, seconds=limit)
         computed = _cpu_seconds(operator.process.pid)
         time.sleep(seconds)
         return Cost(_cpu_seconds(operator.process.pid) - computed, _resident_bytes(operator.process.pid))
@@ -48,6 +52,17 @@ def wait_until_idle(api: Api, space: str, *, seconds: float) -> None:
         return all(_is_settled(one.get("status") or {}) for one in api.get(sites_path(space))["items"])
 
     wait_for(settled, "sites that run", seconds=seconds)
+
+
+def _wait_until_quiet(pid: int, *, seconds: float) -> None:
+    """Wait for a time in which it does nothing: what it told last of its sites comes back to it, and is looked at."""
+
+    def quiet() -> bool:
+        before = _cpu_seconds(pid)
+        time.sleep(_QUIET_SECONDS)
+        return _cpu_seconds(pid) - before <= _QUIET_CPU_SECONDS
+
+    wait_for(quiet, "an operator that does nothing", seconds=seconds)
 
 
 def _make_ready(api: Api, space: str) -> None:

@@ -19,6 +19,7 @@ SITE = "demo"
 CLUSTER = "vu"
 SINK = "prom"
 _READY_SECONDS = 120
+_ANSWER_SECONDS = 30
 Filesystems = Mapping[str, tuple[str, Iterable[str]]]
 """Their names, each with its fsname and its servers."""
 
@@ -168,7 +169,7 @@ key = "{tls / "tls.key"}"
 
     def get(self, path: str) -> Any:  # noqa: ANN401 - whatever the API says
         """Ask the API."""
-        with urllib.request.urlopen(f"{self.url}{path}", timeout=10) as answer:  # noqa: S310 - our own loopback
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=_ANSWER_SECONDS) as answer:  # noqa: S310 - our own loopback
             return json.load(answer)
 
     def jobs(self) -> list[dict[str, Any]]:
