@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 from typing_extensions import override
 
-from alive.receiver import wait_for
+from alive.receiver import make_ca, wait_for
 from demo.processes import free_port
 from harvest_agent.__main__ import main
 from harvest_agent.config import SlurmSettings
@@ -312,13 +313,17 @@ def test_the_doctor_says_how_slurm_answers(tmp_path: Path, capsys: pytest.Captur
     slurm = FakeSlurm(tmp_path / "slurm")
     slurm.prints(LINE)
     config = tmp_path / "agent.toml"
-    uplink = {"address": "h:1", "server_name": "main.example.harvest", "ca": "/ca", "cert": "/cert", "key": "/key"}
+    tls = tmp_path / "tls"
+    make_ca(tmp_path).write_agent(tls, "slurm1", now=datetime.now(UTC).replace(microsecond=0))
+    files = {"ca": f"{tls}/ca.crt", "cert": f"{tls}/tls.crt", "key": f"{tls}/tls.key"}
+    uplink = {"address": "h:1", "server_name": "main.example.harvest", **files}
     said = "".join(f'{name} = "{value}"\n' for name, value in uplink.items())
     config.write_text(f"[[uplink]]\n{said}{slurm.section()}")
     command = ["doctor", "--root", str(tmp_path), "--config", str(config)]
 
     assert main(command) == 0
     out = capsys.readouterr().out
+    assert "identity  slurm1 of site example; its certificate ends in 29 days, not renewed by the agent" in out
     assert "slurm     command: 1 jobs (1 RUNNING) in " in out
     assert "accounting answers" in out
     slurm.does("fail")

@@ -9,9 +9,11 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harvest_agent import epilogs
 from harvest_agent.doctor import examine
 from harvest_agent.dump import bundle
 from harvest_agent.sampling import Row, sample_lctl, sample_tree
@@ -19,69 +21,12 @@ from harvest_agent.summary import summary
 from harvest_agent.tree import Tree
 
 if TYPE_CHECKING:
-    from harvest_agent.config import SlurmSettings
+    from harvest_agent.config import Config
 
+_CONFIG = "/etc/harvest/agent.toml"
+_STATE = "/var/lib/harvest-agent"
 _FOLDER = "/run/harvest/tls"
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-_EPILOG = """\
-examples:
-  harvest-agent run --config /etc/harvest/agent.toml
-                                               sweep, spool and send, until a signal ends it
-  harvest-agent doctor                         what is here, and is anything wrong?
-  harvest-agent sample                         who does I/O on this server's targets
-  harvest-agent sample --json | head           every counter, one JSON object per line
-  lctl get_param '*.*.job_stats' > file; harvest-agent sample --lctl file
-  harvest-agent dump --output report.tar.gz    a bundle for a bug report, job ids masked
-  harvest-agent enrol --site harvest/example --node oss1
-                                               in a Pod: get this node's certificate, and keep it fresh
-"""
-
-_RUN_EPILOG = """\
-The configuration is TOML. All there is to say on most servers:
-
-  [[uplink]]
-  address = "harvest.example:8023"
-  server_name = "main.example.harvest"     # the name in the aggregator's certificate
-  ca = "/etc/harvest/ca.crt"               # the three files of `harvest-aggregator ca issue-agent`
-  cert = "/etc/harvest/tls.crt"
-  key = "/etc/harvest/tls.key"             # readable by its owner only
-
-and, with their defaults:
-
-  [spool]
-  directory = "/var/lib/harvest-agent/spool"
-  max_bytes = 1073741824
-
-  [lustre]
-  root = "/"
-  filesystems = []                         # all
-
-  [agent]
-  name = ""                                # the certificate's
-  duty_limit = 0.1                         # of the time may be spent reading in the kernel
-
-On a host of Slurm, for all its jobs' users, accounts and times (docs/reference/agent.md has the rest of its keys):
-
-  [slurm]
-  source = "command"                       # or "pyslurm", "slurmrestd"
-  period_seconds = 30
-
-Sweeps are made at wall-clock multiples of the interval that the aggregator asks for (20 s until then). SIGTERM ends it
-after one more sweep; SIGHUP looks at the TLS files now, which happens after every sweep in any case. Everything else
-that is changed needs a restart, which loses nothing; with --follow the agent begins anew by itself when FILE is
-changed. Log lines are on standard error.
-"""
-
-_ENROL_EPILOG = """\
-It runs beside `harvest-agent run` in the Pods of the chart's DaemonSet (values: agents). The key is made here and never
-leaves the folder. Kubernetes is asked for a certificate with a CertificateSigningRequest; the site's operator approves
-it if the Pod runs on that very node, and signs it if the site lists the node as a server. What is refused is told in
-the log with the operator's reason, and asked for again later, at most ten minutes apart.
-
-In the folder then are tls.key, tls.crt, ca.crt and, last of all, agent.toml for `harvest-agent run --follow`. The
-certificate is renewed after two thirds of its lifetime, and when the site has a new CA; ca.crt and agent.toml are
-brought up to date within a minute. SIGTERM ends it. Log lines are on standard error.
-"""
 
 
 class UsageError(Exception):
@@ -119,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="harvest-agent",
         description="Reads Lustre's counters on an OSS or MDS: per job, and per client. Asks Slurm who its jobs are.",
-        epilog=_EPILOG,
+        epilog=epilogs.COMMANDS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -139,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         "run",
         help="sweep, spool and send until a signal ends it",
         description="Reads all counters at every tick, keeps them in a spool and sends them to the aggregators.",
-        epilog=_RUN_EPILOG,
+        epilog=epilogs.RUN,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run.add_argument("--config", required=True, metavar="FILE", help="the agent's configuration")
@@ -154,7 +99,11 @@ def _parser() -> argparse.ArgumentParser:
     sample.set_defaults(command=_sample)
 
     doctor = commands.add_parser("doctor", parents=[where], help="say what was found and what is wrong")
-    doctor.add_argument("--config", metavar="FILE", help="the agent's configuration: also say how its Slurm answers")
+    doctor.add_argument(
+        "--config",
+        metavar="FILE",
+        help="the agent's configuration: also say how long its certificate is valid, and how its Slurm answers",
+    )
     doctor.set_defaults(command=_doctor)
 
     dump = commands.add_parser("dump", parents=[where], help="write a bundle for a bug report")
@@ -162,11 +111,33 @@ def _parser() -> argparse.ArgumentParser:
     dump.add_argument("--show-job-ids", action="store_true", help="do not mask job ids")
     dump.set_defaults(command=_dump)
 
+    join = commands.add_parser(
+        "join",
+        help="get this server's certificate and configuration, with a token",
+        description="Makes this server one of a site's: key, certificate, CAs and configuration, for the agent to run.",
+        epilog=epilogs.JOIN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    join.add_argument("address", metavar="ADDRESS", help="where the site is joined: HOST or HOST:PORT (8025 if none)")
+    join.add_argument("--token", metavar="TOKEN", help="the token; others on this machine may see it: see below")
+    join.add_argument("--token-file", metavar="FILE", help="file that holds the token (- for standard input)")
+    join.add_argument(
+        "--config", default=_CONFIG, metavar="FILE", help="the configuration to write (default: %(default)s)"
+    )
+    join.add_argument(
+        "--state",
+        default=_STATE,
+        metavar="DIR",
+        help="the agent's state folder, for key and spool (default: %(default)s)",
+    )
+    join.add_argument("--force", action="store_true", help="replace what an earlier join has written")
+    join.set_defaults(command=_join)
+
     enrol = commands.add_parser(
         "enrol",
         help="in a Pod: get the node's certificate and configuration from its site, and keep them fresh",
         description="Gets this node's certificate, in a Pod of Kubernetes, and all else that its agent needs.",
-        epilog=_ENROL_EPILOG,
+        epilog=epilogs.ENROL,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     enrol.add_argument("--site", metavar="NAMESPACE/NAME", help="the HarvestSite that lists this node")
@@ -197,6 +168,20 @@ def _run(options: argparse.Namespace) -> int:
         return run(Config.load(options.config), followed=options.config if options.follow else None)
     except (ConfigError, SpoolError) as error:
         raise UsageError(str(error)) from error
+
+
+def _join(options: argparse.Namespace) -> int:
+    from harvest_agent.joining.client import Address, JoinError  # noqa: PLC0415 - as in _enrol
+    from harvest_agent.joining.command import Order, joined, read_token  # noqa: PLC0415
+    from harvest_pki.errors import PkiError  # noqa: PLC0415
+
+    try:
+        token = read_token(options.token, options.token_file, iter(sys.stdin))
+        address, config, state = Address.parse(options.address), Path(options.config), Path(options.state)
+        print(joined(Order(address=address, token=token, config=config, state=state, force=options.force)))
+    except (JoinError, PkiError) as error:
+        raise UsageError(str(error)) from error
+    return 0
 
 
 def _enrol(options: argparse.Namespace) -> int:
@@ -250,9 +235,16 @@ def _named(rows: Iterator[Row], file: str, text: bytes) -> Iterator[Row]:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    slurm = _slurm_settings(options.config) if options.config else None
+    config = _config(options.config) if options.config else None
+    slurm = None if config is None else config.slurm
     report, problems = examine(_tree(options), options.filesystem, needs_lustre=slurm is None)
     print(report)
+    if config is not None:
+        from harvest_agent.identifying import examine_identity  # noqa: PLC0415 - as in _run
+
+        line, more = examine_identity(config, datetime.now(UTC))
+        print(line, end="\n" if line else "")
+        problems += more
     if slurm is not None:
         from harvest_agent.slurm.examining import examine_slurm  # noqa: PLC0415 - as in _run
 
@@ -267,11 +259,11 @@ def _doctor(options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
-def _slurm_settings(path: str) -> "SlurmSettings | None":
+def _config(path: str) -> "Config":
     from harvest_agent.config import Config, ConfigError  # noqa: PLC0415 - as in _run
 
     try:
-        return Config.load(path).slurm
+        return Config.load(path)
     except ConfigError as error:
         raise UsageError(str(error)) from error
 

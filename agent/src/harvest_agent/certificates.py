@@ -33,6 +33,7 @@ def said_by_child(ca: bytes, certificate: bytes, key: bytes) -> dict[str, str]:
 def checked(ca: bytes, certificate: bytes, key: bytes) -> dict[str, str]:
     """Return what the child says: that the three do not belong together, or who they speak for."""
     from harvest_pki.certificates import belongs, load_bundle, load_certificate  # noqa: PLC0415 - for the child only
+    from harvest_pki.checks import issued_at  # noqa: PLC0415
     from harvest_pki.errors import PkiError  # noqa: PLC0415
     from harvest_pki.identities import Kind, identity_of  # noqa: PLC0415
     from harvest_pki.keys import load_key  # noqa: PLC0415
@@ -47,7 +48,8 @@ def checked(ca: bytes, certificate: bytes, key: bytes) -> dict[str, str]:
         return {"problem": str(error)}
     if holder.kind is not Kind.SERVER:
         return {"problem": f"this is the certificate of the {holder.kind} {holder.name}, not of a server's agent"}
-    return {"name": holder.name, "site": holder.site, "not_after": first.not_valid_after_utc.isoformat()}
+    times = {"issued": issued_at(first).isoformat(), "not_after": first.not_valid_after_utc.isoformat()}
+    return {"name": holder.name, "site": holder.site, **times}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from harvest_agent.tables import shown
 _ADDRESS: Final = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,253}):[0-9]{1,5}")
 _SERVER_NAME: Final = re.compile(r"[a-z0-9-]{1,63}\.[a-z0-9-]{1,63}\.harvest")
 _SPOOL_LEAST: Final = 1 << 20
-_SECTIONS: Final = ("agent", "lustre", "uplink", "spool", "slurm")
+_SECTIONS: Final = ("agent", "lustre", "uplink", "spool", "slurm", "join")
+_TLS_FILES: Final = {"ca": "ca.crt", "cert": "tls.crt", "key": "tls.key"}
 _KINDS: Final[Mapping[object, str]] = {str: "text", int: "a whole number", float: "a number"}
 _SOURCES: Final = ("command", "pyslurm", "slurmrestd")
 _API_VERSION: Final = re.compile(r"v\d\.\d\.\d{1,4}")
@@ -95,6 +96,14 @@ class SlurmSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JoinSettings:
+    """``[join]``, as `harvest-agent join` writes it; without the section certificates are not renewed by the agent."""
+
+    address: str
+    """Host and port where the certificate is renewed, such as `harvest.example:8025`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Everything that can be configured."""
 
@@ -103,6 +112,15 @@ class Config:
     uplinks: tuple[UplinkSettings, ...]
     spool: SpoolSettings
     slurm: SlurmSettings | None = None
+    join: JoinSettings | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read the text of a file."""
+        try:
+            return cls.parse(tomllib.loads(text))
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"it is not TOML: {error}") from error
 
     @classmethod
     def load(cls, path: str) -> Self:
@@ -133,8 +151,11 @@ class Config:
             uplinks=tuple(UplinkSettings(**_section(UplinkSettings, "[[uplink]]", uplink)) for uplink in uplinks),
             spool=SpoolSettings(**_section(SpoolSettings, "[spool]", raw.get("spool", {}))),
             slurm=SlurmSettings(**_section(SlurmSettings, "[slurm]", raw["slurm"])) if "slurm" in raw else None,
+            join=JoinSettings(**_section(JoinSettings, "[join]", raw["join"])) if "join" in raw else None,
         )
         _check(config)
+        if config.join is not None:
+            _check_join(config.join, config.uplinks)
         return config
 
 
@@ -185,6 +206,17 @@ def _check(config: Config) -> None:
     names = [(uplink.address, uplink.server_name) for uplink in config.uplinks]
     if len(set(names)) != len(names):
         raise ConfigError("two [[uplink]] are the same")
+
+
+def _check_join(join: JoinSettings, uplinks: Sequence[UplinkSettings]) -> None:
+    """There is one certificate, for all aggregators, in a folder that is replaced as a whole."""
+    if not is_address(join.address):
+        raise ConfigError(f"[join] address '{shown(join.address)}' is not HOST:PORT, such as harvest:8025")
+    folder = os.path.dirname(uplinks[0].cert)
+    wanted = {name: os.path.join(folder, file) for name, file in _TLS_FILES.items()}
+    if any({name: getattr(uplink, name) for name in _TLS_FILES} != wanted for uplink in uplinks):
+        names = ", ".join(f"{name} {file}" for name, file in _TLS_FILES.items())
+        raise ConfigError(f"with [join] the files of all [[uplink]] must be in one folder, and be called: {names}")
 
 
 def _check_slurm(slurm: SlurmSettings) -> dict[str, str]:

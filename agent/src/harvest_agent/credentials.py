@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +12,9 @@ from harvest_pki import files
 from harvest_pki.errors import PkiError
 
 Stamp = tuple[tuple[int, int, int], ...]
-_SOON_DAYS: Final = 7
+_SOON: Final = timedelta(days=7)
+_SOON_PART: Final = 6
+"""Of a lifetime is soon, too: certificates for some hours are renewed when a third of it is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,15 +26,20 @@ class Credentials:
     key: bytes = field(repr=False)
     name: str
     """Whose certificate it is."""
+    site: str
+    issued: datetime
     not_after: datetime
+
+    def left(self, now: datetime) -> str:
+        """Say how long the certificate is valid."""
+        days = (self.not_after - now).days
+        return "has expired" if days < 0 else f"ends in {days} days"
 
     def problem(self, now: datetime) -> str | None:
         """Say that the certificate ends soon, or has ended."""
-        days = (self.not_after - now).days
-        if days >= _SOON_DAYS:
+        if self.not_after - now >= min(_SOON, (self.not_after - self.issued) / _SOON_PART):
             return None
-        end = "has expired" if days < 0 else f"ends in {days} days"
-        return f"the certificate of {self.name} {end}: issue a new one"
+        return f"the certificate of {self.name} {self.left(now)}: issue a new one"
 
 
 class TlsFiles:
@@ -87,5 +94,7 @@ def read_credentials(settings: UplinkSettings) -> Credentials:
         certificate=certificate,
         key=key,
         name=said["name"],
+        site=said["site"],
+        issued=datetime.fromisoformat(said["issued"]),
         not_after=datetime.fromisoformat(said["not_after"]),
     )

@@ -18,6 +18,7 @@ from harvest_agent.cursors import Wishes
 from harvest_agent.logs import say
 from harvest_agent.memory import share_one_heap
 from harvest_agent.notify import Notifier
+from harvest_agent.renewing import Renewal
 from harvest_agent.shelf import Shelf
 from harvest_agent.slurm.collector import SlurmCollector
 from harvest_agent.spool import Spool
@@ -87,6 +88,7 @@ class Agent:
             on_restart=self._restarted,
         )
         self._slurm = SlurmCollector(config.slurm, self._tell_uplinks) if config.slurm is not None else None
+        self._renewal = Renewal.of(config)
         self._uplinks = [
             Uplink(
                 uplink,
@@ -116,10 +118,14 @@ class Agent:
             uplink.start()
         if self._slurm is not None:
             self._slurm.start()
+        if self._renewal is not None:
+            self._renewal.start()
         self._notifier.ready()
         self._sweep_until_stopped()
         if not self.begins_anew:
             self._notifier.stopping()
+        if self._renewal is not None:
+            self._renewal.stop()
         if self._slurm is not None:
             self._slurm.stop(_STOP_SECONDS)
         period = self._period_seconds()
@@ -186,6 +192,8 @@ class Agent:
         problems = [problem for uplink in self._uplinks for problem in uplink.problems()]
         if self._slurm is not None:
             problems += self._slurm.problems()
+        if self._renewal is not None:
+            problems += self._renewal.problems()
         if self._config_trouble is not None:
             problems.append(self._config_trouble)
         if self._duty.intervals > 1:

@@ -11,6 +11,7 @@ from harvest_aggregator.checking import CheckError, asked, report
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.files import OrderFiles
 from harvest_aggregator.identity import served_by
+from harvest_aggregator.joining import add_joining
 from harvest_aggregator.limits import allow_open_files, search_garbage_rarely
 from harvest_aggregator.listening import ListeningError
 from harvest_aggregator.logs import log_to_stderr
@@ -28,6 +29,7 @@ a site on one machine, from nothing:
   harvest-aggregator ca init --data DIR --site NAME     the site's own CA
   harvest-aggregator ca issue-server --data DIR         a certificate for the aggregator
   harvest-aggregator ca issue-agent --data DIR oss1     one for each server's agent
+  harvest-aggregator ca serve --data DIR --site site.yaml   or let agents join with tokens (ca token), and renew
   harvest-aggregator check --site site.yaml             is the site file good?
   harvest-aggregator run --site site.yaml --data DIR    then look at http://127.0.0.1:8024/readyz
 """
@@ -103,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     _add_data(back)
     back.add_argument("file", type=Path, metavar="FILE", help="the backup")
 
-    add_commands(commands)
+    add_joining(add_commands(commands))
     return whole
 
 

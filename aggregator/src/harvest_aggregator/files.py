@@ -56,7 +56,7 @@ class OrderFiles:
         """Return what differs once one of them was changed or replaced."""
         secrets = () if self.secrets is None else self.secrets.glob("*/*")
         return tuple(
-            _stamps((self.site, *(self.tls / name for name in ("tls.crt", "tls.key", "ca.crt")), *sorted(secrets)))
+            stamps((self.site, *(self.tls / name for name in ("tls.crt", "tls.key", "ca.crt")), *sorted(secrets)))
         )
 
     def _relay_cas(self, site: Site) -> dict[str, tuple[Certificate, ...]]:
@@ -82,7 +82,8 @@ class OrderFiles:
         return found
 
 
-def _stamps(paths: Iterable[Path]) -> Iterable[tuple[int, int, int] | None]:
+def stamps(paths: Iterable[Path]) -> Iterable[tuple[int, int, int] | None]:
+    """Return of each file what differs once it was changed or replaced."""
     for path in paths:
         try:
             status = path.stat()

@@ -127,7 +127,7 @@ class Serving(uvicorn.Server):
             )
         if not address.is_loopback and tls is None:
             raise ServingError(f"HTTP on {address} can be reached from other machines, so it needs a certificate")
-        self.listener: Final = _listener(address)
+        self.listener: Final = listener(address, "HTTP")
         self._tls = None if address.is_loopback else tls
         super().__init__(
             uvicorn.Config(
@@ -181,7 +181,8 @@ def bound(host: str, *, dual_stack: bool) -> str:
     return "127.0.0.1" if host == "localhost" else host
 
 
-def _listener(address: Address) -> socket.socket:
+def listener(address: Address, what: str) -> socket.socket:
+    """Listen for something at an address; all addresses are those of both families."""
     dual_stack = socket.has_dualstack_ipv6()
     host = bound(address.host, dual_stack=dual_stack)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -193,4 +194,4 @@ def _listener(address: Address) -> socket.socket:
             dualstack_ipv6=host == "::" and dual_stack,
         )
     except OSError as error:
-        raise ServingError(f"cannot listen on {address} for HTTP: {error.strerror or error}") from error
+        raise ServingError(f"cannot listen on {address} for {what}: {error.strerror or error}") from error

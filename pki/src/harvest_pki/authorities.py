@@ -9,9 +9,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from harvest_pki.certificates import belongs
+from harvest_pki.certificates import belongs, fingerprint
 from harvest_pki.errors import PkiError
-from harvest_pki.identities import Identity, Kind, ca_name, check_site, host_name, site_of_ca
+from harvest_pki.identities import Identity, Kind, ca_name, check_site, host_name, joining_name, site_of_ca
 from harvest_pki.keys import PrivateKey, PublicKey, strong
 
 CA_LIFETIME: Final = timedelta(days=3650)
@@ -83,19 +83,45 @@ class Authority:
         """
         if identity.site != self.site:
             raise PkiError(f"the CA of site {self.site} cannot speak for site {identity.site}")
+        builder = _builder(
+            subject(identity.name),
+            strong(public_key),
+            serial=serial,
+            now=now,
+            not_after=self._end(now, LIFETIMES[identity.kind] if lifetime is None else lifetime),
+        )
+        return self._signed(builder, _PURPOSES[identity.kind], [identity.alternative_name, *map(host_name, hosts)])
+
+    def issue_for_joining(self, public_key: PublicKey, *, serial: int, now: datetime) -> x509.Certificate:
+        """Give the place where servers join a certificate in the CA's own name; it lives as long as the CA.
+
+        It is kept beside the CA's key, and needed by whoever trusts this CA alone: after a rotation, too, when this
+        CA issues no more.
+        """
+        end = self._end(now, self.certificate.not_valid_after_utc - now)
+        builder = _builder(subject(f"Harvest joining {self.site}"), public_key, serial=serial, now=now, not_after=end)
+        name = x509.DNSName(joining_name(self.site, fingerprint(self.certificate)))
+        return self._signed(builder, (ExtendedKeyUsageOID.SERVER_AUTH,), [name])
+
+    def _end(self, now: datetime, lifetime: timedelta) -> datetime:
+        """Return when a certificate ends: with the CA at the latest."""
         ca_end = self.certificate.not_valid_after_utc
         if now >= ca_end:
             raise PkiError(f"the CA of site {self.site} expired on {ca_end:%Y-%m-%d}: make a new one with `ca rotate`")
-        not_after = min(_end(now, LIFETIMES[identity.kind] if lifetime is None else lifetime), ca_end)
+        return min(_end(now, lifetime), ca_end)
+
+    def _signed(
+        self,
+        builder: x509.CertificateBuilder,
+        purposes: Iterable[x509.ObjectIdentifier],
+        names: Iterable[x509.GeneralName],
+    ) -> x509.Certificate:
         return (
-            _builder(subject(identity.name), strong(public_key), serial=serial, now=now, not_after=not_after)
-            .issuer_name(self.certificate.subject)
+            builder.issuer_name(self.certificate.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(_PURPOSES[identity.kind]), critical=False)
-            .add_extension(
-                x509.SubjectAlternativeName([identity.alternative_name, *map(host_name, hosts)]), critical=False
-            )
+            .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(_issuer_key(self.certificate), critical=False)
             .sign(self.key, hashes.SHA256())
         )

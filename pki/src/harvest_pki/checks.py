@@ -64,9 +64,14 @@ def issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
 
 def renewal_due(certificate: x509.Certificate, *, jitter: float) -> datetime:
     """Return when to renew: after two thirds of the lifetime; ``jitter`` (0 to 1) adds up to a tenth of it."""
+    issued = issued_at(certificate)
+    return issued + (certificate.not_valid_after_utc - issued) * (2 / 3 + _SPREAD * jitter)
+
+
+def issued_at(certificate: x509.Certificate) -> datetime:
+    """Return when a certificate was made: some time after it began."""
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    issued = begin + BACKDATED if begin + BACKDATED < end else begin  # somebody else's CA may not backdate
-    return issued + (end - issued) * (2 / 3 + _SPREAD * jitter)
+    return begin + BACKDATED if begin + BACKDATED < end else begin  # somebody else's CA may not backdate
 
 
 def _why_not_of_site(

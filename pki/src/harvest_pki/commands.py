@@ -35,8 +35,11 @@ def _wall_clock() -> datetime:
 
 def add_commands(
     subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]", *, clock: Clock = _wall_clock
-) -> None:
-    """Add ``ca`` and its commands; each sets ``command``: a function from options to an exit code."""
+) -> "argparse._SubParsersAction[argparse.ArgumentParser]":
+    """Add ``ca`` and its commands; each sets ``command``: a function from options to an exit code.
+
+    Returns them, for whoever has more to add.
+    """
     ca = subparsers.add_parser("ca", help="the site's certificates, kept as files")
     commands = ca.add_subparsers(required=True, metavar="COMMAND")
 
@@ -79,6 +82,7 @@ def add_commands(
     _add_lifetime(rotate, CA_LIFETIME)
     rotate.add_argument("--finish", action="store_true", help="the last step: trust the old CA no more")
     rotate.add_argument("--force", action="store_true", help="finish even if certificates of the old CA are in use")
+    return commands
 
 
 def parse_lifetime(text: str) -> timedelta:

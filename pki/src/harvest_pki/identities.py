@@ -79,6 +79,14 @@ def site_of_ca(certificate: x509.Certificate) -> str:
             raise PkiError("this CA certificate does not say which site it is for: make one with `ca init`")
 
 
+def joining_name(site: str, ca: str) -> str:
+    """Return the name of the place where servers join that trust the CA with this fingerprint.
+
+    Nobody else's name looks so. It says which CA the client knows, and so which certificate it can be shown.
+    """
+    return f"{ca[:32]}.{site}.joining{_DOMAIN}"
+
+
 def host_name(host: str) -> x509.GeneralName:
     """Return a host's name or address as a part of a certificate; it must not look like one of our own names."""
     try:

@@ -1,5 +1,6 @@
 """Keys, and the requests that carry public ones. All randomness of this package comes from here."""
 
+import secrets
 from typing import Final, TypeAlias
 
 from cryptography import x509
@@ -25,6 +26,11 @@ def new_key() -> ec.EllipticCurvePrivateKey:
 def new_serial() -> int:
     """Make a serial number of 159 random bits: nobody guesses it, and it never comes again."""
     return x509.random_serial_number()
+
+
+def new_secret() -> str:
+    """Make a secret of 192 random bits: nobody guesses it."""
+    return secrets.token_urlsafe(24)
 
 
 def key_pem(key: PrivateKey) -> bytes:

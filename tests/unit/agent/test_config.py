@@ -1,7 +1,7 @@
 """The agent's configuration: what is not known or cannot be meant is refused, with what to write instead."""
 
 import re
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from harvest_agent.config import (
     AgentSettings,
     Config,
     ConfigError,
+    JoinSettings,
     LustreSettings,
     SlurmSettings,
     SpoolSettings,
@@ -33,6 +34,7 @@ SECTIONS = {
     "[[uplink]]": UplinkSettings,
     "[spool]": SpoolSettings,
     "[slurm]": SlurmSettings,
+    "[join]": JoinSettings,
 }
 
 
@@ -136,7 +138,7 @@ def test_the_page_lists_every_key_with_its_default() -> None:
     wanted = []
     for section, kind in SECTIONS.items():
         for field in fields(kind):
-            default = "" if section == "[[uplink]]" else f"`{_as_toml(field.default)}`"
+            default = "" if field.default is MISSING else f"`{_as_toml(field.default)}`"
             wanted.append((section, field.name, default))
     assert listed == wanted
 

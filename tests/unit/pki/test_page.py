@@ -4,7 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
-from unit.pki.making import parser
+from harvest_aggregator.__main__ import parser
 
 PAGE = Path(__file__).parents[3] / "docs/reference/pki.md"
 
@@ -33,7 +33,7 @@ def test_the_page_names_every_command_and_option() -> None:
     assert re.findall(r"^\| `ca ([a-z-]+)` \|", page, re.MULTILINE) == list(known)
 
     documented: dict[str, set[str]] = {name: set() for name in known}
-    for option, of in re.findall(r"^\| `((?:--|NAME|FILE)[^`]*)` \| ([^|]*) \|", page, re.MULTILINE):
+    for option, of in re.findall(r"^\| `((?:--|NAME|FILE|SERVER)[^`]*)` \| ([^|]*) \|", page, re.MULTILINE):
         for name in known if of == "all" else re.findall(r"`([a-z-]+)`", of):
             documented[name].add(option)
     assert documented == {name: words(command) for name, command in known.items()}

@@ -14,7 +14,11 @@ _SHARES: Final = 1000
 
 
 def renewal_time(
-    certificate: x509.Certificate, trusted: Sequence[x509.Certificate], *, trusted_since: datetime | None
+    certificate: x509.Certificate,
+    trusted: Sequence[x509.Certificate],
+    *,
+    trusted_since: datetime | None,
+    settle: timedelta = SETTLE,
 ) -> datetime:
     """Return when to ask for the next certificate: after two thirds of the lifetime, or once another CA has taken over.
 
@@ -27,4 +31,4 @@ def renewal_time(
         return planned
     if not any(issued_by(certificate, one) for one in trusted):
         return min(planned, trusted_since)  # nobody takes it any more
-    return min(planned, trusted_since + SETTLE * (1 + jitter))
+    return min(planned, trusted_since + settle * (1 + jitter))

@@ -1,0 +1,78 @@
+"""Key, certificate and CAs in a folder that is replaced at once: key and certificate always belong together.
+
+``tls`` is a link to one of its versions beside it. A crash leaves the old or the new one, and an agent that starts
+then has an identity in any case.
+"""
+
+import os
+import secrets
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from harvest_pki import files
+from harvest_pki.errors import PkiError
+from harvest_pki.keys import PrivateKey, key_pem
+
+FOLDER: Final = "tls"
+CA, CERTIFICATE, KEY = "ca.crt", "tls.crt", "tls.key"
+
+
+class TlsLink:
+    """The link, by its path."""
+
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+        self._prefix: Final = f".{path.name}-"
+
+    def check(self) -> None:
+        """Refuse a folder that cannot be replaced at once."""
+        if os.path.lexists(self.path) and not self.path.is_symlink():
+            raise PkiError(
+                f"{self.path} is not of `harvest-agent join`, and cannot be renewed: move it away, then join"
+            )
+
+    def draft(self, key: PrivateKey) -> Path:
+        """Begin another version with its key: a disk that is full is noticed before anybody signs."""
+        self.check()
+        draft = self.path.parent / f"{self._prefix}{secrets.token_hex(8)}"
+        files.make_folder(draft)
+        files.write(draft / KEY, key_pem(key), mode=files.KEY_MODE)
+        return draft
+
+    def take(self, draft: Path, certificate: bytes, ca: bytes) -> None:
+        """Finish a version, and use it from now on."""
+        files.write(draft / CA, ca, mode=files.PUBLIC_MODE)
+        files.write(draft / CERTIFICATE, certificate, mode=files.PUBLIC_MODE)  # after the CAs: see `asked_since`
+        link = self.path.parent / f"{draft.name}.link"
+        try:
+            os.symlink(draft.name, link)
+            os.replace(link, self.path)
+        except OSError as error:
+            raise PkiError(f"cannot write {self.path}: {error.strerror}") from error
+        self.tidy()
+
+    def write_ca(self, ca: bytes) -> None:
+        """Trust other CAs."""
+        files.write(self.path / CA, ca, mode=files.PUBLIC_MODE)
+
+    def has_new_ca(self) -> bool:
+        """Tell whether other CAs have come to be trusted since the certificate was made."""
+        return os.stat(self.path / CA).st_mtime_ns > os.stat(self.path / CERTIFICATE).st_mtime_ns
+
+    def ca_since_seconds(self) -> float:
+        """Return since when they are trusted."""
+        return os.stat(self.path / CA).st_mtime
+
+    def tidy(self) -> None:
+        """Remove versions that nobody uses."""
+        with suppress(OSError):
+            used = os.readlink(self.path) if self.path.is_symlink() else ""
+            for name in os.listdir(self.path.parent):
+                if name.startswith(self._prefix) and name != used:
+                    old = self.path.parent / name
+                    if old.is_symlink():
+                        old.unlink(missing_ok=True)
+                    else:
+                        shutil.rmtree(old, ignore_errors=True)
