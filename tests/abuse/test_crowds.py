@@ -50,7 +50,6 @@ class Seen:
     """How long the last acknowledgement of each sweep took, and what the aggregator computed for it."""
 
     alone_seconds: list[float] = field(default_factory=list)
-    alone_cpu_seconds: list[float] = field(default_factory=list)
     late_seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
     cut_after_seconds: list[float] = field(default_factory=list)
@@ -71,9 +70,7 @@ async def live(here: Running) -> Seen:
 
     await one()  # all names are new
     for _ in range(SWEEPS):
-        before = here.cpu_seconds()
         seen.alone_seconds.append(await one())
-        seen.alone_cpu_seconds.append(here.cpu_seconds() - before)
         begun = time.monotonic()
         with idle_connections(here.address) as crowd:  # a new one each time: it is cut after 10 s
             before = here.cpu_seconds()
@@ -108,7 +105,7 @@ def test_agents_are_served_in_time_beside_a_crowd_that_says_nothing(tmp_path: Pa
             f"{max(seen.cpu_seconds):.2f} s of CPU, {most >> 20} MiB resident at most ({alone_bytes >> 20} at first)"
         )
         assert [seconds for seconds in seen.cut_after_seconds if seconds < CUT_SECONDS] == []
-        assert median(seen.cpu_seconds) <= max(LATE_SECONDS, 2 * median(seen.alone_cpu_seconds))
+        assert max(seen.cpu_seconds) <= LATE_SECONDS
         assert late <= max(LATE_SECONDS, 2 * alone)  # others may keep all of us waiting
         assert most < 512 << 20
         assert not here.events("read left out")

@@ -64,9 +64,8 @@ def test_agents_follow_a_changed_interval(tmp_path: Path) -> None:
                 seen = ticks[name]
                 if seen[-1:] != [server["last_tick_seconds"]]:
                     seen.append(server["last_tick_seconds"])
-                if [after - before for before, after in pairwise(seen[-5:])] == [seconds] * 4 and not seen[
-                    -1
-                ] % seconds:
+                steps = [after - before for before, after in pairwise(seen[-5:])]
+                if steps == [seconds] * 4 and not seen[-1] % seconds:
                     following.add(name)
             return following == ticks.keys()
 

@@ -128,9 +128,8 @@ def test_a_slurm_that_fails_is_named_sweeps_go_on_and_nothing_is_forgotten(
     scene: Scene, mode: str, problem: str
 ) -> None:
     scene.slurm.shows(RUNNING)
-    scene.start(
-        limit_seconds=3 if mode == "hang" else 20
-    )  # one that is well must not take so long, however busy we are
+    # one that is well must not take so long, however busy we are
+    scene.start(limit_seconds=3 if mode == "hang" else 20)
     wait_for(lambda: scene.states() == ["7 RUNNING"], "the whole table")
     scene.slurm.does(mode)
     wait_for(lambda: problem in scene.health(), f"the problem, not {scene.health()}")
