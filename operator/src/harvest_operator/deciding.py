@@ -81,6 +81,7 @@ class _Decision:
             problems=tuple(dict.fromkeys(self._problems)),
             certificates=condition,
             issuer=trust.for_agents if trust is not None and is_stored else None,
+            trust=trust if is_stored else None,
             targets=tuple(self._targets(trust, token)),
             look_again=certificates.next_due(
                 self._objects[key]
