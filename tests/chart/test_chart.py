@@ -105,7 +105,22 @@ def test_an_operator_of_some_namespaces_has_rights_in_these_alone() -> None:
         "--namespace=a",
         "--namespace=b",
         "--health=0.0.0.0:8026",
+        "--join=0.0.0.0:8025",
     ]
+
+
+def test_servers_join_at_a_service_of_the_operator() -> None:
+    service = of_kind(rendered("join.service.nodePort=30025"), "Service")
+    assert service["metadata"]["name"] == "harvest-join"
+    port = {"name": "join", "port": 8025, "targetPort": "join", "protocol": "TCP", "nodePort": 30025}
+    assert (service["spec"]["type"], service["spec"]["ports"]) == ("NodePort", [port])
+    pod = of_kind(rendered(), "Deployment")["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    assert {"name": "join", "containerPort": 8025, "protocol": "TCP"} in pod["spec"]["containers"][0]["ports"]
+    without = rendered("join.enabled=false")
+    assert "Service" not in {one["kind"] for one in without}
+    (container,) = of_kind(without, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert not any("join" in json.dumps(one) for one in (container["args"], container["ports"]))
 
 
 def test_images_are_pulled_with_the_same_secrets_by_the_operator_and_its_aggregators() -> None:

@@ -32,6 +32,6 @@ def test_the_schema_knows_these_values_and_no_others() -> None:
 def test_every_rule_has_its_reason_and_no_wildcard() -> None:
     """All signers of a domain are written with a star: Kubernetes knows no other way."""
     documented = re.findall(r"^\| ([a-z/]+) \| ([a-z, ]+) \| (To .*) \|$", PAGE, re.MULTILINE)
-    found = [*reasons(), *reasons("agent-bundle.yaml")]
+    found = [*reasons(), *reasons("agent-bundle.yaml"), *reasons("join.yaml")]
     assert documented == [("/".join(rule["resources"]), ", ".join(rule["verbs"]), reason) for reason, rule in found]
     assert "*" not in json.dumps([rule for _, rule in found]).replace("harvestsites.lustreharvest.dev/*", "")

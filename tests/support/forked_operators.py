@@ -53,6 +53,7 @@ class ForkedOperator:
         *namespaces: str,
         resync_seconds: float = reconciling.RESYNC_SECONDS,
         agents: str | None = None,
+        join: str | None = None,
     ) -> None:
         self.log = log
         self._resync_seconds = resync_seconds
@@ -60,6 +61,7 @@ class ForkedOperator:
         self._arguments += ["--kubeconfig", str(kubeconfig), *ARGUMENTS]
         self._arguments += ["--aggregator-address", _NOBODY, "--health", ""]
         self._arguments += [] if agents is None else ["--agents", agents]
+        self._arguments += [] if join is None else ["--join", join]
         self._process: ForkServerProcess | None = None
 
     def start(self) -> None:

@@ -48,8 +48,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "completion":
         print(SCRIPTS[options.shell](), end="")
         return 0
-    if options.command in {"agent-bundle", "relay-bundle"}:
-        return _bundled(options)
+    if options.command in {"agent-bundle", "relay-bundle", "token"}:
+        return _in_kubernetes(options)
     try:
         asker = Asker(chosen(vars(options), os.environ, _configured(os.environ)))
     except ConfigError as error:
@@ -64,13 +64,13 @@ def _run(options: argparse.Namespace) -> int:
     return code
 
 
-def _bundled(options: argparse.Namespace) -> int:
+def _in_kubernetes(options: argparse.Namespace) -> int:
     try:
-        from harvest_cli import bundling  # noqa: PLC0415 - what it needs, the other commands do without
+        from harvest_cli import bundling, tokens  # noqa: PLC0415 - what they need, the other commands do without
     except ModuleNotFoundError as error:
         complain(f"{options.command} needs the Python package {error.name}: pip install 'harvest-cli[kubernetes]'")
         return _WRONG
-    return bundling.run(options)
+    return tokens.run(options) if options.command == "token" else bundling.run(options)
 
 
 def _answered(desk: Desk) -> int:

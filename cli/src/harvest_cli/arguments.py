@@ -67,6 +67,8 @@ class Option:
     is_repeated: bool = False
     is_optional: bool = False
     """Of an argument without dashes: it may be left out."""
+    is_many: bool = False
+    """Of an argument without dashes: there may be several."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -78,6 +80,7 @@ class Option:
         told |= {"type": self.read} if self.read else {}
         told |= {"action": "append"} if self.is_repeated else {}
         told |= {"nargs": "?"} if self.is_optional else {}
+        told |= {"nargs": "+"} if self.is_many else {}
         return told
 
 
@@ -110,16 +113,8 @@ _FS: Final = Option(name="--fs", metavar="NAME", help="only work on this file sy
 _SERVER: Final = Option(name="--server", metavar="NAME", help="only what is done on this server now")
 _TARGET: Final = Option(name="--target", metavar="NAME", help="only what is done on this target now")
 _CLUSTER: Final = Option(name="--cluster", metavar="NAME", help="of this cluster; - where it is not known")
-
 _NAMESPACE: Final = Option(name="--namespace", metavar="NAME", help="the site's namespace (default: the context's)")
-_IN_KUBERNETES: Final = (
-    Option(
-        name="--timeout",
-        metavar="SECONDS",
-        read=_limit,
-        default=60.0,
-        help="how long to wait for approval and certificate (default: 60)",
-    ),
+_KUBERNETES: Final = (
     Option(
         name="--kubeconfig",
         metavar="FILE",
@@ -128,6 +123,17 @@ _IN_KUBERNETES: Final = (
         help="how to reach Kubernetes (default: KUBECONFIG, ~/.kube/config)",
     ),
     Option(name="--context", metavar="NAME", help="which cluster and user of it (default: the current one)"),
+)
+
+_ASKING_THE_OPERATOR: Final = (
+    Option(
+        name="--timeout",
+        metavar="SECONDS",
+        read=_limit,
+        default=60.0,
+        help="how long to wait for approval and certificate (default: 60)",
+    ),
+    *_KUBERNETES,
 )
 """Options of commands that ask an operator for a certificate."""
 
@@ -247,7 +253,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
                 is_repeated=True,
                 help="where the server reaches an aggregator (default: as the site's status says)",
             ),
-            *_IN_KUBERNETES,
+            *_ASKING_THE_OPERATOR,
         ),
         examples="""\
   harvest agent-bundle example oss1
@@ -277,11 +283,40 @@ COMMANDS: Final[Mapping[str, Command]] = {
                 metavar="NAME",
                 help="how the sender's `tlsSecretRef` calls the Secret (default: relay-SITE)",
             ),
-            *_IN_KUBERNETES,
+            *_ASKING_THE_OPERATOR,
         ),
         examples="""\
   harvest relay-bundle xe alkindi
   harvest relay-bundle xe alkindi --namespace harvest --out /root/relay-xe --secret relay-xe
+""",
+    ),
+    "token": Command(
+        help="tokens with which servers join a site in Kubernetes",
+        description="Makes tokens, one per line: each for one server, once, until it ends. The server joins with it: "
+        "harvest-agent join ADDRESS --token-file FILE. Servers must be listed in the site. It needs the rights of the "
+        "chart's ClusterRole harvest-token-create.",
+        asks=False,
+        options=(
+            Option(name="action", choices=("create",), help="what to do"),
+            Option(name="site", metavar="SITE", help="the HarvestSite's name"),
+            Option(
+                name="servers",
+                metavar="SERVER",
+                is_many=True,
+                help="a server's name as the site lists it, or several in short: oss[01-04]",
+            ),
+            _NAMESPACE,
+            Option(
+                name="--lifetime",
+                metavar="TIME",
+                default="1h",
+                help="how long it may be used, such as 30m or 12h; at most 7d (default: 1h)",
+            ),
+            *_KUBERNETES,
+        ),
+        examples="""\
+  harvest token create example oss1 > token
+  harvest token create example 'oss[01-40]' --namespace harvest --lifetime 12h
 """,
     ),
     "completion": Command(

@@ -55,12 +55,17 @@ class Cluster(Protocol):
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked; return the exit code."""
+    return done(ROLE, lambda: Bundling(Kube(options.kubeconfig, options.context), options).made())
+
+
+def done(role: str, act: Callable[[], str]) -> int:
+    """Do something that needs the rights of a role of the chart; say what came of it, and return the exit code."""
     try:
-        said = Bundling(Kube(options.kubeconfig, options.context), options).made()
+        said = act()
     except ForbiddenError as error:
         complain(
-            f"{error}\nThe chart's ClusterRole {ROLE} has what this command needs. Somebody who may gives it to you:\n"
-            f"  kubectl create clusterrolebinding {ROLE}-YOU --clusterrole={ROLE} --user=YOU"
+            f"{error}\nThe chart's ClusterRole {role} has what this command needs. Somebody who may gives it to you:\n"
+            f"  kubectl create clusterrolebinding {role}-YOU --clusterrole={role} --user=YOU"
         )
         return WRONG
     except (ConfigError, PkiError) as error:
@@ -74,6 +79,51 @@ def run(options: argparse.Namespace) -> int:
         return error.code
     sys.stdout.write(said)
     return 0
+
+
+def site_of(cluster: Cluster, namespace: str, name: str) -> tuple[Json, Site]:
+    """Return a site as Kubernetes has it, and as it is read."""
+    body = _body(cluster, namespace, name)
+    try:
+        return body, checked(body)
+    except SiteError as error:
+        raise BundleError(f"site {name} breaks a rule, and is left alone: {error}", WRONG) from error
+
+
+def _body(cluster: Cluster, namespace: str, name: str) -> Json:
+    place = f"{_SITES}/namespaces/{quote(namespace, safe='')}/harvestsites"
+    found = cluster.get(f"{place}/{quote(name, safe='')}")
+    if found is not None:
+        return found
+    if cluster.get(_SITES) is None:
+        raise BundleError("this cluster does not know HarvestSites: is Harvest installed in it?", WRONG)
+    sites: list[tuple[str, str]] = []
+    for path in (place, f"{_SITES}/harvestsites"):
+        with suppress(ForbiddenError):
+            items = (cluster.get(path) or {}).get("items", ())
+            sites += [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in items]
+    raise bundles.no_such_site(name, namespace, sorted(set(sites)))
+
+
+def cas_of(cluster: Cluster, namespace: str, site: str) -> bytes:
+    """Return what agents trust, as the operator tells it: the CA that issues first."""
+    name = f"harvest-{site}-agents"
+    found = cluster.get(f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{name}")
+    if found is None or "ca.crt" not in (found.get("data") or {}):
+        raise BundleError(
+            f"configmap/{name} is not there, or has no ca.crt: the operator has not looked at the site yet. "
+            f"{_where_to_look(namespace, site)}",
+            NO_ANSWER,
+        )
+    text: str = found["data"]["ca.crt"]
+    return text.encode()
+
+
+def _where_to_look(namespace: str, site: str) -> str:
+    return (
+        "Look at `kubectl get pods --all-namespaces --selector app.kubernetes.io/name=harvest-operator` and "
+        f"`kubectl describe hs {site} --namespace {namespace}`"
+    )
 
 
 class Bundling:
@@ -97,48 +147,17 @@ class Bundling:
 
     def made(self) -> str:
         """Make the bundle; return what its maker should know."""
-        body = self._body()
-        try:
-            site = checked(body)
-        except SiteError as error:
-            raise BundleError(f"site {self._site} breaks a rule, and is left alone: {error}", WRONG) from error
+        body, site = site_of(self._cluster, self._namespace, self._site)
         bundle = _BUNDLES[self._options.command](site, body.get("status") or {}, self._options)
         folder: Path = self._options.out or bundle.folder
-        cas = self._cas()
+        cas = cas_of(self._cluster, self._namespace, self._site)
         _check_folder(folder, bundle)
         key = new_key()
         certificate = self._certificate(bundle.identity, new_request(bundle.identity, key))
         if not signing_requests.is_of(certificate, cas):
-            cas = self._cas()
+            cas = cas_of(self._cluster, self._namespace, self._site)
         _write(folder, bundle.files(certificate, cas, key_pem(key)))
         return bundle.said(folder, load_certificate(certificate).not_valid_after_utc)
-
-    def _body(self) -> Json:
-        place = f"{_SITES}/namespaces/{quote(self._namespace, safe='')}/harvestsites"
-        found = self._cluster.get(f"{place}/{quote(self._site, safe='')}")
-        if found is not None:
-            return found
-        if self._cluster.get(_SITES) is None:
-            raise BundleError("this cluster does not know HarvestSites: is Harvest installed in it?", WRONG)
-        sites: list[tuple[str, str]] = []
-        for path in (place, f"{_SITES}/harvestsites"):
-            with suppress(ForbiddenError):
-                items = (self._cluster.get(path) or {}).get("items", ())
-                sites += [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in items]
-        raise bundles.no_such_site(self._site, self._namespace, sorted(set(sites)))
-
-    def _cas(self) -> bytes:
-        """Return what agents trust, as the operator tells it."""
-        name = f"harvest-{self._site}-agents"
-        found = self._cluster.get(f"/api/v1/namespaces/{quote(self._namespace, safe='')}/configmaps/{name}")
-        if found is None or "ca.crt" not in (found.get("data") or {}):
-            raise BundleError(
-                f"configmap/{name} is not there, or has no ca.crt: the operator has not looked at the site yet. "
-                f"{self._where_to_look}",
-                NO_ANSWER,
-            )
-        text: str = found["data"]["ca.crt"]
-        return text.encode()
 
     def _certificate(self, holder: Identity, pem: bytes) -> bytes:
         """Ask for a certificate, vouch for the request, and wait."""
@@ -183,14 +202,7 @@ class Bundling:
             )
         return (
             f"the operator has not signed request {name} within {self._limit_seconds:g} s: does it run, and serve "
-            f"namespace {self._namespace}? {self._where_to_look}"
-        )
-
-    @property
-    def _where_to_look(self) -> str:
-        return (
-            "Look at `kubectl get pods --all-namespaces --selector app.kubernetes.io/name=harvest-operator` and "
-            f"`kubectl describe hs {self._site} --namespace {self._namespace}`"
+            f"namespace {self._namespace}? {_where_to_look(self._namespace, self._site)}"
         )
 
 

@@ -4,7 +4,12 @@ import argparse
 import asyncio
 import os
 import re
+import socket
 import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +18,7 @@ import structlog
 from harvest_operator.agenda import Agenda
 from harvest_operator.cluster import Cluster, UnavailableError, connected
 from harvest_operator.handlers import watch
+from harvest_operator.joining import Joining
 from harvest_operator.logs import log_to_stderr
 from harvest_operator.manifests import Options
 from harvest_operator.minting import Mint
@@ -20,6 +26,8 @@ from harvest_operator.names import Object
 from harvest_operator.polling import ADDRESS, Poller, asking
 from harvest_operator.reconciling import Reconciler, work
 from harvest_operator.signing import Agents
+from harvest_pki.desks import Desk
+from harvest_pki.serving import JoiningServer
 
 _WORKERS: Final = 4
 _WAIT_SECONDS: Final = 5.0
@@ -67,6 +75,8 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--agents", type=_agents, metavar="NAMESPACE:NAME=NAMESPACE/SITE", help=text)
     text = "where liveness is told, as http://ADDRESS/healthz (default: %(default)s); '' for nowhere"
     whole.add_argument("--health", default="0.0.0.0:8026", type=_address, metavar="ADDRESS", help=text)
+    text = "where servers outside the cluster join sites and renew certificates (default: nowhere)"
+    whole.add_argument("--join", default="", type=_address, metavar="ADDRESS", help=text)
     text = "host and port at which an aggregator's HTTP API is asked (default: %(default)s)"
     whole.add_argument("--aggregator-address", default=ADDRESS, type=_template, metavar="TEMPLATE", help=text)
     text = "how to reach Kubernetes (default: KUBECONFIG, the Pod's service account, or ~/.kube/config)"
@@ -76,10 +86,11 @@ def parser() -> argparse.ArgumentParser:
 
 async def run(options: argparse.Namespace) -> None:
     """Start everything; whatever ends, ends all."""
-    agenda = Agenda()
+    agenda, mint = Agenda(), Mint()
     async with connected() as cluster, asking(options.aggregator_address) as ask:
         await _wait_for_sites(cluster)
         poller = Poller(ask, agenda.soon)
+        joining = Joining(cluster, asyncio.get_running_loop(), mint) if options.join else None
         reconciler = Reconciler(
             cluster=cluster,
             aggregators=poller,
@@ -88,16 +99,17 @@ async def run(options: argparse.Namespace) -> None:
                 pull_policy=options.image_pull_policy,
                 pull_secrets=tuple(options.image_pull_secret),
             ),
-            mint=Mint(),
+            mint=mint,
             namespaces=options.namespace,
             agents=options.agents,
+            joining=joining,
         )
 
         def seen(event: str | None, found: Object) -> None:
             for key in reconciler.concerned(event, found):
                 agenda.soon(key)
 
-        async with asyncio.TaskGroup() as tasks:
+        async with _joined_at(options.join, joining), asyncio.TaskGroup() as tasks:
             others = [tasks.create_task(work(agenda, reconciler)) for _ in range(_WORKERS)]
             others.append(tasks.create_task(poller.run()))
             _log.info("sites are watched", namespaces=options.namespace or "all")
@@ -105,6 +117,29 @@ async def run(options: argparse.Namespace) -> None:
             for task in others:
                 task.cancel()
     _log.info("stopped")
+
+
+@asynccontextmanager
+async def _joined_at(address: str, sites: Joining | None) -> AsyncIterator[None]:
+    """Let servers join meanwhile, in threads: what somebody does there delays no site."""
+    if sites is None:
+        yield
+        return
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        listener = socket.create_server((host, int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise UnavailableError(f"cannot listen on {address} for joining: {error.strerror or error}") from error
+    desk = Desk(clock=lambda: datetime.now(UTC).replace(microsecond=0), monotonic=time.monotonic, say=_log.info)
+    server = JoiningServer(listener, sites, desk, _log.info)
+    _log.info("servers may join", port=server.port)
+    serving = asyncio.create_task(asyncio.to_thread(server.serve), name="joining")
+    try:
+        yield
+    finally:
+        server.stop()
+        await serving
 
 
 async def _wait_for_sites(cluster: Cluster) -> None:

@@ -13,7 +13,20 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from harvest_operator.conditions import timestamp
-from harvest_operator.names import CHILDREN, KINDS, MANAGED_BY, MANAGER, REQUEST, SITE, Key, Object, Owner, key_of
+from harvest_operator.names import (
+    CHILDREN,
+    JOIN,
+    KINDS,
+    MANAGED_BY,
+    MANAGER,
+    REQUEST,
+    SECRET,
+    SITE,
+    Key,
+    Object,
+    Owner,
+    key_of,
+)
 from harvest_operator.plan import Verb, Write
 from harvest_operator.signing import Reply
 from harvest_operator.status import Event
@@ -91,6 +104,10 @@ class Cluster:
         found = await self._ask("GET", _REQUESTS, {"fieldSelector": f"spec.signerName={signer}"})
         api_version, _ = KINDS[REQUEST]
         return [{"apiVersion": api_version, "kind": REQUEST, **one} for one in (found or {}).get("items", ())]
+
+    async def tokens(self, owner: Owner) -> list[Object]:
+        """Return what is kept of tokens with which servers join a site."""
+        return await self._list(owner.namespace, SECRET, f"{JOIN}={owner.name}")
 
     async def answer(self, reply: Reply) -> Object:
         """Write a request as it was seen with what is said about it; return it as it is now."""

@@ -82,6 +82,7 @@ class _Decision:
             problems=tuple(dict.fromkeys(self._problems)),
             certificates=self._noting_relays(condition),
             issuer=trust.for_agents if trust is not None and is_stored else None,
+            trust=trust if is_stored else None,
             targets=tuple(self._targets(trust, token)),
             look_again=certificates.next_due(
                 self._objects[key]

@@ -25,12 +25,15 @@ SITE_UID: Final = "lustreharvest.dev/site-uid"
 """On what outlives its site: whose it is."""
 ROTATION: Final = "lustreharvest.dev/ca-rotation"
 """On the CA's Secret: the last rotation that was begun."""
+JOIN: Final = "lustreharvest.dev/join"
+"""On Secrets with what is kept of a token: the site that a server may join with it."""
 ADOPT: Final = "lustreharvest.dev/adopt"
 ROTATE_CA: Final = "lustreharvest.dev/rotate-ca"
 FINISH_CA_ROTATION: Final = "lustreharvest.dev/finish-ca-rotation"
 
 GRPC_PORT: Final = 8023
 HTTP_PORT: Final = 8024
+JOIN_PORT: Final = 8025
 
 DEPLOYMENT: Final = "Deployment"
 SERVICE: Final = "Service"
@@ -91,6 +94,11 @@ class Owner:
     def token(self) -> str:
         """Name of the Secret with the token of the aggregators' HTTP API."""
         return f"harvest-{self.name}-token"
+
+    @property
+    def join(self) -> str:
+        """Begin of the names of Secrets with what is kept of tokens with which servers join."""
+        return f"harvest-{self.name}-join-"
 
     @property
     def agents(self) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from harvest_operator.authorities import Trust
 from harvest_operator.conditions import Condition, Reason
 from harvest_operator.names import CONFIG_MAP, DEPLOYMENT, SECRET, SERVICE, VOLUME_CLAIM, Key, Object, Owner
 from harvest_operator.references import all_references
@@ -63,6 +64,8 @@ class Plan:
     certificates: Condition
     issuer: Authority | None
     """Who issues for agents: a CA as it is stored, for one that is about to be written may be refused."""
+    trust: Trust | None
+    """All CAs, as they are stored, likewise."""
     targets: tuple[Target, ...]
     look_again: datetime | None
 

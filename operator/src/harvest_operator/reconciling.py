@@ -12,6 +12,7 @@ from harvest_operator.agenda import Agenda, SiteKey
 from harvest_operator.cluster import ConflictError, ForbiddenError, RefusedError, UnavailableError
 from harvest_operator.conditions import Reason
 from harvest_operator.deciding import decide
+from harvest_operator.joinables import Joinable, is_over, joinable
 from harvest_operator.manifests import Options
 from harvest_operator.minting import Mint
 from harvest_operator.names import MANAGED_BY, MANAGER, REQUEST, SIGNER, SITE, Key, Object, Owner, key_of, shown
@@ -47,6 +48,9 @@ class Kubernetes(Protocol):
     async def requests(self, signer: str) -> list[Object]:
         """Return what a signer is asked to sign."""
 
+    async def tokens(self, owner: Owner) -> list[Object]:
+        """Return what is kept of tokens with which servers join a site."""
+
     async def answer(self, reply: Reply) -> Object:
         """Write what is said about a request."""
 
@@ -70,6 +74,16 @@ class Aggregators(Protocol):
         """Return what they said last."""
 
 
+class Joinings(Protocol):
+    """What is asked of those who let servers join."""
+
+    def follow(self, key: SiteKey, site: Joinable, now: datetime) -> None:
+        """Let servers join a site as it is now."""
+
+    def forget(self, key: SiteKey) -> None:
+        """Let nobody join any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """A site that was read: kept as long as its generation, for reading costs."""
@@ -90,6 +104,8 @@ class Reconciler:
     """Those whose sites are served; all if there are none."""
     agents: Agents | None = None
     """Those that run in the cluster."""
+    joining: Joinings | None = None
+    """Where servers outside it join, if anywhere."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _seen: dict[SiteKey, _Seen] = field(default_factory=dict)
     _references: dict[SiteKey, frozenset[Key]] = field(default_factory=dict)
@@ -137,6 +153,10 @@ class Reconciler:
         self.aggregators.follow(key, plan.targets)
         refused = await self._write(owner, plan.writes)
         refused += await self._sign(key, owner, site, plan.issuer)
+        if self.joining is not None and plan.trust is not None:
+            self.joining.follow(key, joinable(site, owner, plan.trust, objects), self.now())
+            over = [one for one in await self.cluster.tokens(owner) if is_over(one, self.now())]
+            refused += await self._write(owner, [Write(Verb.DELETE, one) for one in over])
         reports = self.aggregators.reports(key)
         status = concluded(site, owner, plan, objects, refused=refused, reports=reports, stored=stored, now=self.now())
         await self._tell(owner, status, stored)
@@ -150,6 +170,8 @@ class Reconciler:
         self._references.pop(key, None)
         self._wishes.pop(key, None)
         self.aggregators.forget(key)
+        if self.joining is not None:
+            self.joining.forget(key)
 
     def _site(self, key: SiteKey, owner: Owner, body: Object) -> Site | SiteError:
         generation = owner.uid, owner.generation

@@ -29,6 +29,8 @@ Status = dict[str, Any]
 Reports = Mapping[str, Report | NoAnswer]
 """By aggregator; one that was not asked yet is not in it."""
 
+ANY_NODE: Final = "ANY-NODE"
+"""Stands for the address of any node of the cluster."""
 _SWEEP_MOVES: Final = timedelta(minutes=9)
 """The time of the last sweep is written anew when it is so much older than the true one: sweeps come every 20 s."""
 _NAMED: Final = 5
@@ -260,7 +262,7 @@ def endpoint_of(site: Site, owner: Owner, one: Aggregator, found: Object | None)
     if wanted.type == "NodePort":
         ports = [] if found is None else found["spec"].get("ports", [])
         port = next((entry.get("nodePort") for entry in ports if entry.get("name") == "grpc"), None)
-        return None if port is None else _joined(host or "ANY-NODE", port)
+        return None if port is None else _joined(host or ANY_NODE, port)
     if wanted.type == "LoadBalancer" and host is None and found is not None:
         ingress = ((found.get("status") or {}).get("loadBalancer") or {}).get("ingress") or [{}]
         host = ingress[0].get("hostname") or ingress[0].get("ip")

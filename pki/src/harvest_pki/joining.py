@@ -43,7 +43,7 @@ class Uplink:
 
     server_name: str
     address: str = ""
-    """Nothing where it is reached at the host that was joined at, at the usual port."""
+    """Host and port; `:30023` at the host where it was joined, nothing there at the usual port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,9 +265,10 @@ def test_the_configuration_leads_where_the_site_says_or_to_the_host_that_was_joi
     uplinks = (
         Uplink(server_name="main.example.harvest"),
         Uplink(server_name="two.example.harvest", address="other:30023"),
+        Uplink(server_name="three.example.harvest", address=":30023"),
     )
     config = Config.read(config_text(order, Answer(certificate=b"", ca=b"", uplinks=uplinks)))
-    assert [one.address for one in config.uplinks] == ["[::1]:8023", "other:30023"]
+    assert [one.address for one in config.uplinks] == ["[::1]:8023", "other:30023", "[::1]:30023"]
     assert config.join == JoinSettings(address="[::1]:8025")
     assert config.agent.name == "oss1"
     assert config.spool.directory == f"{tmp_path}/s/spool"

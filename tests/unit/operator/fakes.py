@@ -8,7 +8,7 @@ from typing import Any
 
 from harvest_operator.agenda import SiteKey
 from harvest_operator.cluster import ConflictError
-from harvest_operator.names import REQUEST, Key, Object, Owner, key_of
+from harvest_operator.names import JOIN, REQUEST, Key, Object, Owner, key_of
 from harvest_operator.plan import Target, Verb, Write
 from harvest_operator.reports import NoAnswer, Report
 from harvest_operator.signing import Reply
@@ -78,6 +78,9 @@ class FakeCluster:
             raise self.failing[REQUEST, ""]
         found = [one for key, one in self.objects.items() if key[0] == REQUEST]
         return copy.deepcopy([one for one in found if one["spec"]["signerName"] == signer])
+
+    async def tokens(self, _: Owner) -> list[Object]:
+        return copy.deepcopy([one for one in self.objects.values() if JOIN in one["metadata"].get("labels", {})])
 
     async def answer(self, reply: Reply) -> Object:
         key = key_of(reply.request)

@@ -12,7 +12,7 @@ from harvest_site.model import API_VERSION
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "operator/src/harvest_operator"
 PAGE = (ROOT / "docs/reference/operator.md").read_text()
-EDGES = {"__main__", "cluster", "handlers", "polling", "agenda", "reconciling", "logs"}
+EDGES = {"__main__", "cluster", "handlers", "polling", "agenda", "reconciling", "logs", "joining"}
 
 
 def rows(heading: str) -> list[list[str]]:

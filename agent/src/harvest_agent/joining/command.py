@@ -18,7 +18,7 @@ from harvest_agent.joining.folders import CA, CERTIFICATE, FOLDER, KEY, TlsLink
 from harvest_agent.timing import BackOff
 from harvest_pki import files
 from harvest_pki.errors import PkiError
-from harvest_pki.joining import Answer
+from harvest_pki.joining import Answer, Uplink
 from harvest_pki.keys import PrivateKey, new_key
 from harvest_pki.tokens import Token
 
@@ -75,7 +75,7 @@ def config_text(order: Order, answer: Answer) -> str:
     ]
     for uplink in answer.uplinks:
         values = {
-            "address": uplink.address or order.address.at(_GRPC_PORT),
+            "address": _address(uplink, order.address),
             "server_name": uplink.server_name,
             "ca": str(tls / CA),
             "cert": str(tls / CERTIFICATE),
@@ -90,6 +90,12 @@ def config_text(order: Order, answer: Answer) -> str:
     except ConfigError as error:
         raise JoinError(f"the site's answer is not for this version of the agent: {error}") from error
     return text
+
+
+def _address(uplink: Uplink, joined: Address) -> str:
+    """Return where an aggregator is; what has no host is where the site was joined."""
+    host, _, port = uplink.address.rpartition(":")
+    return uplink.address if host else joined.at(int(port) if port.isdecimal() else _GRPC_PORT)
 
 
 def _asked(order: Order, key: PrivateKey) -> tuple[x509.Certificate, Answer]:

@@ -1,0 +1,179 @@
+"""Servers that join a site of the operator, without Kubernetes and without sockets."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from harvest_cli.tokens import secret_of
+from harvest_operator.authorities import Trust
+from harvest_operator.cluster import ConflictError
+from harvest_operator.joinables import Joinable, entry_of, is_over, joinable
+from harvest_operator.joining import Joining
+from harvest_operator.minting import Mint
+from harvest_operator.names import Owner
+from harvest_pki.authorities import Authority
+from harvest_pki.certificates import fingerprint, load_bundle, load_certificate
+from harvest_pki.checks import issued_by
+from harvest_pki.desks import Desk, Reply
+from harvest_pki.identities import Identity, Kind, joining_name
+from harvest_pki.joining import JOIN_PATH, RENEW_PATH, Answer, JoinRequest, RenewRequest, Uplink
+from harvest_pki.keys import new_key, new_secret
+from harvest_pki.requests import new_request
+from harvest_pki.tokens import Entry, Token
+from harvest_site.loading import checked
+from unit.operator.fakes import FakeCluster
+from unit.pki.making import NOW, authority
+
+KEY = "storage", "example"
+BODY: dict[str, Any] = {
+    "apiVersion": "lustreharvest.dev/v1alpha1",
+    "kind": "HarvestSite",
+    "metadata": {"name": "example", "namespace": "storage", "uid": "u1"},
+    "spec": {
+        "filesystems": [{"name": "home", "servers": ["oss[1-2]"]}, {"name": "work", "servers": ["oss[2-3]"]}],
+        "aggregators": [
+            {"name": "a", "filesystems": ["home"], "service": {"type": "NodePort"}},
+            {"name": "b", "filesystems": ["work"], "service": {"type": "ClusterIP", "hostnames": ["b.example"]}},
+        ],
+    },
+}
+OWNER = Owner.of(BODY)
+OLD, NEW = authority(), authority()
+OBJECTS = {("Service", "harvest-example-a"): {"spec": {"ports": [{"name": "grpc", "nodePort": 30023}]}}}
+SERVER_KEY = new_key()
+
+
+def site(*issuers: Authority) -> Joinable:
+    """Return the site with CAs: of a rotation the old one last."""
+    bundle = tuple(one.certificate for one in issuers)
+    trust = Trust(bundle=bundle, issuer=issuers[-1], for_agents=issuers[0])
+    return joinable(checked(BODY), OWNER, trust, OBJECTS)
+
+
+class Scene:
+    """An operator's desk, and somebody who asks at it from a thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.cluster = FakeCluster()
+        self.now = NOW
+        self.joining = Joining(self.cluster, loop, Mint())
+        self.joining.follow(KEY, site(OLD), NOW)
+        self.said: list[str] = []
+        self.desk = Desk(clock=lambda: self.now, monotonic=lambda: 0.0, say=lambda event, **_: self.said.append(event))
+
+    def token(self, server: str = "oss1") -> str:
+        token = Token(site="example", server=server, secret=new_secret(), ca="0" * 64)
+        self.cluster.put(secret_of(BODY, Entry.of(token, now=NOW, lifetime=timedelta(hours=1))))
+        return token.secret
+
+    async def ask(self, path: str, body: bytes, ca: Authority = OLD) -> Reply:
+        place = self.joining.place(name(ca))
+        assert place is not None
+        return await asyncio.to_thread(self.desk.post, place, path, body, "10.0.0.1")
+
+    async def join(self, secret: str, server: str = "oss1", *, key: Any = SERVER_KEY) -> Reply:  # noqa: ANN401
+        identity = Identity(site="example", kind=Kind.SERVER, name=server)
+        return await self.ask(JOIN_PATH, JoinRequest(secret=secret, request=new_request(identity, key)).body())
+
+
+def name(ca: Authority) -> str:
+    return joining_name("example", fingerprint(ca.certificate))
+
+
+def scenario(test: Callable[[Scene], Awaitable[None]]) -> Callable[[], None]:
+    def run() -> None:
+        async def whole() -> None:
+            await test(Scene(asyncio.get_running_loop()))
+
+        asyncio.run(whole())
+
+    return run
+
+
+def test_uplinks_are_told_as_the_status_shows_them() -> None:
+    uplinks = site(OLD).door.uplinks
+    a = Uplink(server_name="a.example.harvest", address=":30023")
+    b = Uplink(server_name="b.example.harvest", address="b.example:8023")
+    assert uplinks == {"oss1": (a,), "oss2": (a, b), "oss3": (b,)}
+
+
+@scenario
+async def _joins(scene: Scene) -> None:
+    secret = scene.token("oss2")
+    reply = await scene.join(secret, "oss2")
+    answer = Answer.parse(reply.body)
+    assert issued_by(load_certificate(answer.certificate), OLD.certificate)
+    assert [one.address for one in answer.uplinks] == [":30023", "b.example:8023"]
+    (kept,) = scene.cluster.objects.values()
+    entry = entry_of(kept)
+    assert entry is not None
+    assert entry.used_by
+    assert secret not in json.dumps(kept)
+    assert kept["metadata"]["ownerReferences"][0]["uid"] == "u1"
+    assert (await scene.join(secret, "oss2")).status is HTTPStatus.OK
+    assert (await scene.join(secret, "oss2", key=new_key())).status is HTTPStatus.FORBIDDEN
+    assert (await scene.join(new_secret(), "oss2")).status is HTTPStatus.FORBIDDEN
+
+
+def test_a_server_joins_once_with_a_token_of_the_command() -> None:
+    _joins()
+
+
+@scenario
+async def _is_beaten(scene: Scene) -> None:
+    secret = scene.token()
+    (key,) = scene.cluster.objects
+    scene.cluster.failing[key] = ConflictError("somebody was faster")
+    assert (await scene.join(secret)).status is HTTPStatus.SERVICE_UNAVAILABLE
+    assert scene.said == ["joining is in trouble"]
+    scene.cluster.failing.clear()
+    assert (await scene.join(secret)).status is HTTPStatus.OK
+
+
+def test_of_two_who_come_at_once_one_must_come_again() -> None:
+    _is_beaten()
+
+
+@scenario
+async def _rotates(scene: Scene) -> None:
+    old = Answer.parse((await scene.join(scene.token())).body).certificate
+    scene.joining.follow(KEY, site(NEW, OLD), NOW)
+    assert {scene.joining.context(name(one)) is not None for one in (OLD, NEW)} == {True}
+    identity = Identity(site="example", kind=Kind.SERVER, name="oss1")
+    body = RenewRequest.signed(old, SERVER_KEY, new_request(identity, new_key())).body()
+    answer = Answer.parse((await scene.ask(RENEW_PATH, body)).body)
+    assert issued_by(load_certificate(answer.certificate), NEW.certificate)
+    assert load_bundle(answer.ca) == (NEW.certificate, OLD.certificate)
+    scene.joining.follow(KEY, site(NEW), NOW)
+    assert (await scene.ask(RENEW_PATH, body)).status is HTTPStatus.FORBIDDEN
+    scene.joining.forget(KEY)
+    assert scene.joining.place(name(NEW)) is None
+    assert scene.joining.context(name(NEW)) is None
+    assert scene.joining.context(None) is None
+
+
+def test_a_rotation_is_survived_and_a_site_that_is_gone_is_joined_no_more() -> None:
+    _rotates()
+
+
+@pytest.mark.parametrize(("hours", "over"), [(0, False), (24, False), (25, True)])
+def test_tokens_are_kept_for_a_day_after_their_end(hours: int, over: bool) -> None:  # noqa: FBT001
+    token = Token(site="example", server="oss1", secret=new_secret(), ca="0" * 64)
+    entry = Entry.of(token, now=NOW, lifetime=timedelta(hours=1))
+    assert is_over(secret_of(BODY, entry), NOW + timedelta(hours=hours)) is over
+
+
+def test_a_secret_that_is_something_else_is_no_token() -> None:
+    token = Token(site="example", server="oss1", secret=new_secret(), ca="0" * 64)
+    made = secret_of(BODY, Entry.of(token, now=NOW, lifetime=timedelta(hours=1)))
+    assert entry_of(made) is not None
+    for data in ({}, {"token": "AAAA"}, {"token": "e30="}):
+        assert entry_of({**made, "data": data}) is None
+    other = secret_of(BODY, replace(Entry.of(token, now=NOW, lifetime=timedelta(hours=1)), digest="1" * 64))
+    assert entry_of({**made, "data": other["data"]}) is None
