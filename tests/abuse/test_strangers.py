@@ -77,7 +77,8 @@ async def test_an_oversized_message_ends_its_stream_alone(here: Aggregator) -> N
     good, bad = here.agent("oss1"), here.agent("oss2")
     await good.begin(hello("oss1"))
     await bad.begin(hello("oss2"))
-    await bad.say(Batch(incarnation=b"i" * 16, seq=1, lustre_version="2" * (5 << 20)))
+    with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):  # the end may come before all was said
+        await bad.say(Batch(incarnation=b"i" * 16, seq=1, lustre_version="2" * (5 << 20)))
     assert (await bad.ended())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
     await good.say(*sweep(1))
     assert await good.acknowledged() == 1
