@@ -24,6 +24,7 @@ PEER_CONNECTIONS_MAX: Final = 32
 LIMIT_SECONDS: Final = 15.0
 """For a whole connection, with its handshake: whoever is slower is cut off."""
 _LOOK_SECONDS: Final = 1.0
+_PAUSE_SECONDS: Final = 0.1
 _LINE_MAX: Final = 4096
 _LINES_MAX: Final = 64
 _REQUEST: Final = re.compile(rb"(GET|POST) (/[!-~]*) HTTP/1\.[01]")
@@ -75,9 +76,13 @@ class JoiningServer:
         """Answer until ``stop`` is called."""
         self._listener.settimeout(_LOOK_SECONDS)
         while not self._is_stopped:
-            with suppress(TimeoutError, OSError):
+            try:
                 connection, address = self._listener.accept()
                 self._take(connection, str(address[0]).removeprefix("::ffff:"))
+            except TimeoutError:
+                pass
+            except OSError:  # stopped, or too many files are open: it must not try as fast as it can
+                time.sleep(_PAUSE_SECONDS)
             self._cut_slow()
 
     def stop(self) -> None:
