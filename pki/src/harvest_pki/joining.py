@@ -146,6 +146,8 @@ class Answer:
 def asked_by(request: bytes, door: Door) -> tuple[Identity, PublicKey]:
     """Return who asks with a certificate request, if it asks for its name only and the site lists it."""
     identity, key = requested(request, door.site)
+    if identity.kind is not Kind.SERVER:
+        raise RefusedError(f"{shown(identity.text)} is no server: only servers join")
     if identity.name not in door.servers:
         where = "add it to the `servers` of a file system, or as a cluster's `slurm.server`"
         raise RefusedError(f"server {shown(identity.name)} is not listed in site {door.site}: {where}")

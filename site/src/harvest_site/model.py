@@ -152,7 +152,7 @@ class Ledger(Model):
 class Certificates(Model):
     """Who may speak for the site."""
 
-    agent_lifetime_seconds: Annotated[int, Duration("1h", "3650d")] = Field(
+    agent_lifetime_seconds: Annotated[int, Duration("1m", "3650d")] = Field(
         default=90 * _DAY_SECONDS, alias="agentLifetime"
     )
     """How long an agent's certificate is valid; agents renew theirs in time."""

@@ -156,6 +156,7 @@ def test_a_token_that_somebody_uses_at_the_same_moment_is_good_once(
         (asking_more("oss1", x509.DNSName("main.example.harvest")), "asks for more than its name"),
         (asking_more("oss1", x509.DNSName("www.example.org")), "asks for more than its name"),
         (new_request(server("oss1", "other"), KEY), "asks for more than its name"),
+        (new_request(Identity(site="example", kind=Kind.RELAY, name="oss1"), KEY), "is no server: only servers join"),
         (new_request(server("oss1"), ec.generate_private_key(ec.SECP521R1())), "the key is refused"),
         (b"nothing", "cannot be read"),
     ],
