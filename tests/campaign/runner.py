@@ -75,8 +75,8 @@ RELAYS = Kind(
         **dict.fromkeys((*relay_plan.BENEATH_EVENTS, *relay_plan.SITE_EVENTS, "segments gone"), (relay_plan.SITE,)),
         **dict.fromkeys((*relay_plan.HEAD_EVENTS, *relay_plan.COME_ABOUT), tuple(relay_plan.HEADS)),
     },
-    full_size=150,
-    least=15,
+    full_size=120,
+    least=12,
 )
 
 
