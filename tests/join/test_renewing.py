@@ -21,7 +21,7 @@ def test_a_certificate_is_renewed_again_and_again_and_after_its_end(tmp_path: Pa
     """While the CA is away the agent keeps trying and says so; once it is back, the stream goes on exactly."""
     with (
         running(tmp_path, site=SITE) as site,
-        serving(site, "--lifetime", "15s") as joining,
+        serving(site, "--lifetime", "9s") as joining,
         started(tmp_path, joining) as here,
     ):
         seen = {here.serial}
@@ -51,7 +51,7 @@ def test_a_certificate_is_renewed_again_and_again_and_after_its_end(tmp_path: Pa
 def test_a_rotation_of_the_ca_reaches_agents_by_itself(tmp_path: Path) -> None:
     with (
         running(tmp_path, site=SITE) as site,
-        serving(site, "--lifetime", "20s") as joining,
+        serving(site, "--lifetime", "15s") as joining,
         started(tmp_path, joining) as here,
     ):
         wait_for(lambda: server(site, "oss1")["connected"], "the server to be connected", seconds=PATIENCE)
@@ -82,7 +82,7 @@ def test_a_rotation_of_the_ca_reaches_agents_by_itself(tmp_path: Path) -> None:
 def test_who_is_taken_out_of_the_site_is_cut_off_and_renews_no_more(tmp_path: Path) -> None:
     with (
         running(tmp_path, site=SITE) as site,
-        serving(site, "--lifetime", "15s") as joining,
+        serving(site, "--lifetime", "9s") as joining,
         started(tmp_path, joining) as here,
     ):
         wait_for(lambda: server(site, "oss1")["connected"], "the server to be connected", seconds=PATIENCE)
