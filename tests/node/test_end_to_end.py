@@ -274,7 +274,7 @@ def test_a_server_with_the_package_joins_by_token_renews_and_is_cut_off(site: Re
         began = time.monotonic()
         site.wait(lambda: f"oss1 is not listed in site {NAME}" in server.agent.log.read_text(), "the end of its stream")
         print(f"\ncut off {time.monotonic() - began:.1f} s after it was taken out of the site")
-        site.wait(lambda: "oss1" not in site.servers(), "the end of the server")
+        site.wait(lambda: "oss1" not in site.connected(), "the end of the server")
         site.apply()
         site.compare()
     finally:

@@ -214,6 +214,10 @@ class RealSite:
         """Return the servers that the aggregator knows."""
         return {one["name"] for one in self.get("/api/v1/servers")["servers"]}
 
+    def connected(self) -> set[str]:
+        """Return the servers whose agents the aggregator hears."""
+        return {one["name"] for one in self.get("/api/v1/servers")["servers"] if one["connected"]}
+
     def _has_swept(self, tick: int) -> bool:
         told = self.get("/api/v1/servers")
         connected = {one["name"]: one["last_tick_seconds"] for one in told["servers"] if one["name"] in SERVERS}
