@@ -119,7 +119,7 @@ def _rights() -> str:
     agents = ("agents.enabled=true", f"agents.site.namespace={NAMESPACE}", "agents.site.name=any")
     objects = rendered(f"namespaces={{{NAMESPACE}}}", "crds.enabled=false", *agents)
     own = [one for one in objects if one["metadata"]["name"] != "harvest-agents"]
-    return json.dumps([one for one in own if one["kind"] != "Deployment"])
+    return json.dumps([one for one in own if one["kind"] not in {"Deployment", "Service"}])
 
 
 def rights(namespace: str) -> list[dict[str, Any]]:
