@@ -250,7 +250,9 @@ def test_a_server_with_the_package_joins_by_token_renews_and_is_cut_off(site: Re
     """As docs/how-to/fleet.md says; here its certificates live for a minute."""
     server = BareMetal(site, "oss1", tmp_path)
     by_hand = site.agents["oss1"]
+    site.compare()
     by_hand.stop()
+    assert "agent.end waiting=0" in by_hand.tail(), "its spool stays behind: all of it must have been sent"
     site.apply(certificates={"agentLifetime": "1m"})
     site.wait(site.is_seen, "the operator's knowledge of the change")
     token = server.token()

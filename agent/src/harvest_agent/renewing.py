@@ -73,5 +73,8 @@ class Renewal:
         if child.returncode:
             last = child.stderr.decode(errors="replace").strip().splitlines() or ["nothing"]
             return {"problem": f"the certificate cannot be renewed: {last[-1]}"}
-        said: Mapping[str, Any] = json.loads(child.stdout)
+        try:
+            said: Mapping[str, Any] = json.loads(child.stdout)
+        except ValueError:
+            return {"problem": "the certificate cannot be renewed: what was to do it said nothing"}
         return said

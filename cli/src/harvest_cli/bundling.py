@@ -58,14 +58,16 @@ def run(options: argparse.Namespace) -> int:
     return done(ROLE, lambda: Bundling(Kube(options.kubeconfig, options.context), options).made())
 
 
-def done(role: str, act: Callable[[], str]) -> int:
+def done(role: str, act: Callable[[], str], *, everywhere: bool = True) -> int:
     """Do something that needs the rights of a role of the chart; say what came of it, and return the exit code."""
+    binding = f"clusterrolebinding {role}" if everywhere else f"rolebinding {role}"
+    where = "" if everywhere else " --namespace=THE-SITE-S"
     try:
         said = act()
     except ForbiddenError as error:
         complain(
             f"{error}\nThe chart's ClusterRole {role} has what this command needs. Somebody who may gives it to you:\n"
-            f"  kubectl create clusterrolebinding {role}-YOU --clusterrole={role} --user=YOU"
+            f"  kubectl create {binding}-YOU --clusterrole={role} --user=YOU{where}"
         )
         return WRONG
     except (ConfigError, PkiError) as error:

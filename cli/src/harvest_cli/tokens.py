@@ -25,7 +25,7 @@ _JOIN: Final = "lustreharvest.dev/join"
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked; return the exit code."""
-    return done(ROLE, lambda: _made(Kube(options.kubeconfig, options.context), options))
+    return done(ROLE, lambda: _made(Kube(options.kubeconfig, options.context), options), everywhere=False)
 
 
 def _made(cluster: Cluster, options: argparse.Namespace) -> str:

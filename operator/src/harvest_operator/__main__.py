@@ -7,8 +7,8 @@ import re
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -109,21 +109,26 @@ async def run(options: argparse.Namespace) -> None:
             for key in reconciler.concerned(event, found):
                 agenda.soon(key)
 
-        async with _joined_at(options.join, joining), asyncio.TaskGroup() as tasks:
-            others = [tasks.create_task(work(agenda, reconciler)) for _ in range(_WORKERS)]
-            others.append(tasks.create_task(poller.run()))
-            _log.info("sites are watched", namespaces=options.namespace or "all")
-            await watch(seen, namespaces=options.namespace, health=options.health or None)
-            for task in others:
-                task.cancel()
+        with _listening(options.join, joining) as server:
+            async with asyncio.TaskGroup() as tasks:
+                if server is not None:  # in threads: what somebody does there delays no site
+                    tasks.create_task(asyncio.to_thread(server.serve), name="joining")
+                others = [tasks.create_task(work(agenda, reconciler)) for _ in range(_WORKERS)]
+                others.append(tasks.create_task(poller.run()))
+                _log.info("sites are watched", namespaces=options.namespace or "all")
+                await watch(seen, namespaces=options.namespace, health=options.health or None)
+                for task in others:
+                    task.cancel()
+                if server is not None:
+                    server.stop()
     _log.info("stopped")
 
 
-@asynccontextmanager
-async def _joined_at(address: str, sites: Joining | None) -> AsyncIterator[None]:
-    """Let servers join meanwhile, in threads: what somebody does there delays no site."""
+@contextmanager
+def _listening(address: str, sites: Joining | None) -> Iterator[JoiningServer | None]:
+    """Give what lets servers join, if they may; it is stopped afterwards, whatever happened."""
     if sites is None:
-        yield
+        yield None
         return
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
@@ -134,12 +139,10 @@ async def _joined_at(address: str, sites: Joining | None) -> AsyncIterator[None]
     desk = Desk(clock=lambda: datetime.now(UTC).replace(microsecond=0), monotonic=time.monotonic, say=_log.info)
     server = JoiningServer(listener, sites, desk, _log.info)
     _log.info("servers may join", port=server.port)
-    serving = asyncio.create_task(asyncio.to_thread(server.serve), name="joining")
     try:
-        yield
+        yield server
     finally:
         server.stop()
-        await serving
 
 
 async def _wait_for_sites(cluster: Cluster) -> None:

@@ -14,11 +14,13 @@ from harvest_pki.authorities import Authority
 from harvest_pki.certificates import fingerprint
 from harvest_pki.identities import Identity, Kind
 from harvest_pki.joining import Door, Uplink
-from harvest_pki.tokens import Entry
+from harvest_pki.tokens import TOKEN_LIFETIME_MAX, Entry
 from harvest_site.model import Site
 from harvest_site.views import aggregators_for, servers_of
 
 TOKEN: Final = "token"  # noqa: S105 - a key in a Secret
+_CLOCKS_DIFFER: Final = timedelta(hours=1)
+"""Between whoever made a token and Kubernetes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ def joinable(site: Site, owner: Owner, trust: Trust, objects: Mapping[Key, Objec
             denied_serials=site.spec.certificates.denied_serials,
             lifetime=timedelta(seconds=site.spec.certificates.agent_lifetime_seconds),
             uplinks={server: _uplinks(site, owner, server, objects) for server in servers_of(site)},
+            unreachable=_unreachable(site, owner, objects),
         ),
         issuer=trust.for_agents,
         authorities=tuple({fingerprint(one.certificate): one for one in (trust.for_agents, trust.issuer)}.values()),
@@ -62,13 +65,25 @@ def _uplinks(site: Site, owner: Owner, server: str, objects: Mapping[Key, Object
     return tuple(found)
 
 
+def _unreachable(site: Site, owner: Owner, objects: Mapping[Key, Object]) -> dict[str, str]:
+    """Return of each server an aggregator that has no address yet."""
+    return {
+        server: one.name
+        for server in servers_of(site)
+        for one in aggregators_for(site, server)
+        if endpoint_of(site, owner, one, objects.get((SERVICE, owner.base(one.name)))) is None
+    }
+
+
 def entry_of(found: Object) -> Entry | None:
     """Return what a Secret keeps of a token; nothing if it keeps something else."""
     try:
         entry = Entry.parse(content_of(found).get(TOKEN, b"").decode())
     except (ValueError, binascii.Error):
         return None
-    return entry if found["metadata"]["name"].endswith(f"-{entry.digest[:32]}") else None
+    made = datetime.fromisoformat(found["metadata"]["creationTimestamp"])  # by Kubernetes, whatever its maker wrote
+    is_own = found["metadata"]["name"].endswith(f"-{entry.digest[:32]}")
+    return entry if is_own and entry.expires <= made + TOKEN_LIFETIME_MAX + _CLOCKS_DIFFER else None
 
 
 def is_over(found: Object, now: datetime) -> bool:

@@ -115,7 +115,8 @@ class _Tokens:
 
     def find(self, digest: str) -> Entry | None:
         found = self._found(digest)
-        return None if found is None else entry_of(found)
+        entry = None if found is None else entry_of(found)
+        return entry if entry is not None and entry.digest == digest else None
 
     def use(self, entry: Entry, by: str) -> bool:
         """Replace the Secret as it was seen: of two who come at once, one is refused."""

@@ -16,7 +16,7 @@ from harvest_operator.joinables import Joinable, is_over, joinable
 from harvest_operator.manifests import Options
 from harvest_operator.minting import Mint
 from harvest_operator.names import MANAGED_BY, MANAGER, REQUEST, SIGNER, SITE, Key, Object, Owner, key_of, shown
-from harvest_operator.plan import Target, Verb, Write, expected
+from harvest_operator.plan import Plan, Target, Verb, Write, expected
 from harvest_operator.reports import NoAnswer, Report
 from harvest_operator.signing import Agents, Reply, is_open, reply, site_of
 from harvest_operator.status import Event, Status, concluded, is_told, left_alone, transitions
@@ -151,10 +151,10 @@ class Reconciler:
             raise
         plan = decide(site, owner, objects, options=self.options, mint=self.mint, now=self.now())
         self.aggregators.follow(key, plan.targets)
+        self._open_door(key, site, owner, plan, objects)
         refused = await self._write(owner, plan.writes)
         refused += await self._sign(key, owner, site, plan.issuer)
-        if self.joining is not None and plan.trust is not None:
-            self.joining.follow(key, joinable(site, owner, plan.trust, objects), self.now())
+        if self.joining is not None:
             over = [one for one in await self.cluster.tokens(owner) if is_over(one, self.now())]
             refused += await self._write(owner, [Write(Verb.DELETE, one) for one in over])
         reports = self.aggregators.reports(key)
@@ -164,6 +164,15 @@ class Reconciler:
             return _AGAIN_SECONDS
         due = RESYNC_SECONDS if plan.look_again is None else (plan.look_again - self.now()).total_seconds()
         return min(RESYNC_SECONDS, max(due, _AGAIN_SECONDS))
+
+    def _open_door(self, key: SiteKey, site: Site, owner: Owner, plan: Plan, objects: Mapping[Key, Object]) -> None:
+        """Let servers join as the site is now, whatever else cannot be written: who was taken out is out."""
+        if self.joining is None:
+            return
+        if plan.trust is None:
+            self.joining.forget(key)
+        else:
+            self.joining.follow(key, joinable(site, owner, plan.trust, objects), self.now())
 
     def _forget(self, key: SiteKey) -> None:
         self._seen.pop(key, None)

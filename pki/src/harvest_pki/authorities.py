@@ -99,7 +99,8 @@ class Authority:
         CA issues no more.
         """
         end = self._end(now, self.certificate.not_valid_after_utc - now)
-        builder = _builder(subject(f"Harvest joining {self.site}"), public_key, serial=serial, now=now, not_after=end)
+        begin = self.certificate.not_valid_before_utc + BACKDATED  # a server's clock may be far behind
+        builder = _builder(subject(f"Harvest joining {self.site}"), public_key, serial=serial, now=begin, not_after=end)
         name = x509.DNSName(joining_name(self.site, fingerprint(self.certificate)))
         return self._signed(builder, (ExtendedKeyUsageOID.SERVER_AUTH,), [name])
 

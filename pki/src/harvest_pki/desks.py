@@ -29,7 +29,7 @@ from harvest_pki.joining import (
     renewed_by,
 )
 from harvest_pki.keys import PublicKey
-from harvest_pki.rates import Failures
+from harvest_pki.rates import Failures, Renewals
 
 _Made = TypeVar("_Made")
 Say = Callable[..., None]
@@ -72,12 +72,14 @@ class Reply:
 
 
 class Desk:
-    """Answers one question at a time, of any site."""
+    """Answers who joins, and who renews: of each one question at a time, of any site."""
 
     def __init__(self, *, clock: Callable[[], datetime], monotonic: Callable[[], float], say: Say) -> None:
         self._clock, self._monotonic, self._say = clock, monotonic, say
-        self._lock: Final = threading.Lock()
+        # joining waits for where tokens are kept; whoever renews does not wait for that
+        self._locks: Final = {JOIN_PATH: threading.Lock(), RENEW_PATH: threading.Lock()}
         self._failures: Final = {JOIN_PATH: Failures(), RENEW_PATH: Failures()}
+        self._renewals: Final = Renewals()
         self._limited: set[tuple[str, str]] = set()
 
     def get(self, place: Place, path: str) -> Reply:
@@ -85,8 +87,7 @@ class Desk:
         if path != CA_PATH:
             return _said(HTTPStatus.NOT_FOUND, f"ask {CA_PATH}, {JOIN_PATH} or {RENEW_PATH}")
         try:
-            with self._lock:
-                return Reply(HTTPStatus.OK, bundle_pem(place.door().trusted), "application/x-pem-file")
+            return Reply(HTTPStatus.OK, bundle_pem(place.door().trusted), "application/x-pem-file")
         except PkiError as error:
             return self._troubled(path, error)
 
@@ -95,7 +96,7 @@ class Desk:
         failures = self._failures.get(path)
         if failures is None:
             return _said(HTTPStatus.NOT_FOUND, f"ask {CA_PATH}, {JOIN_PATH} or {RENEW_PATH}")
-        with self._lock:
+        with self._locks[path]:
             if wait := failures.wait_seconds(peer, self._monotonic()):
                 return self._waits(path, peer, wait)
             self._limited.discard((path, peer))
@@ -103,6 +104,9 @@ class Desk:
                 given = self._join(place, body, peer) if path == JOIN_PATH else self._renew(place, body, peer)
             except _ImpossibleError as error:
                 return self._troubled(path, error)
+            except _TooOftenError as error:
+                self._say("renewing is limited", peer=peer, reason=str(error))
+                return Reply(HTTPStatus.TOO_MANY_REQUESTS, _error(str(error)), retry_seconds=error.seconds)
             except (RefusedError, PkiError) as error:
                 failures.failed(peer, self._monotonic())
                 self._say(
@@ -120,6 +124,8 @@ class Desk:
         if entry is None:  # before any work: of whoever only guesses nothing is read
             raise RefusedError(str(tokens.why_refused(None, server="", by="", now=now)))
         identity, key = asked_by(asked.request, door)
+        if (missing := door.unreachable.get(identity.name)) is not None:
+            raise _ImpossibleError(f"aggregator {missing} has no address yet that server {identity.name} could be told")
         by = key_digest(key)
         reason = tokens.why_refused(entry, server=identity.name, by=by, now=now)
         if reason is not None:
@@ -135,7 +141,11 @@ class Desk:
         now = self._clock()
         door = _possible(place.door)
         identity, key, old = renewed_by(asked, door, now=now)
+        server, seconds = f"{door.site} {identity.name}", self._monotonic()
+        if wait := self._renewals.wait_seconds(server, seconds, lifetime_seconds=door.lifetime.total_seconds()):
+            raise _TooOftenError(identity.name, wait)
         certificate = _possible(lambda: place.issue(identity, key, door, now))
+        self._renewals.renewed(server, seconds)
         was = serial_text(old.serial_number)
         self._say(
             "a certificate was renewed", peer=peer, site=door.site, server=identity.name, was=was, **_facts(certificate)
@@ -157,6 +167,14 @@ class Desk:
     def _troubled(self, path: str, error: PkiError) -> Reply:
         self._say("joining is in trouble", path=path, reason=str(error))
         return _said(HTTPStatus.SERVICE_UNAVAILABLE, "the CA cannot answer now; its log says why")
+
+
+class _TooOftenError(Exception):
+    """It has certificates enough."""
+
+    def __init__(self, server: str, seconds: float) -> None:
+        super().__init__(f"server {server} has renewed too often: again in {seconds:.0f} s; is its clock right?")
+        self.seconds = seconds
 
 
 class _ImpossibleError(PkiError):

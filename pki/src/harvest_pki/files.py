@@ -53,7 +53,7 @@ def write(path: Path, content: bytes, *, mode: int) -> None:
             with suppress(FileNotFoundError):
                 Path(new).unlink()
             raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise PkiError(f"cannot write {path}: {error.strerror}") from error
 
@@ -64,7 +64,7 @@ def make_folder(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             path.mkdir(mode=_FOLDER_MODE)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         mode = path.stat().st_mode
         if not stat.S_ISDIR(mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -96,13 +96,16 @@ def _read(path: Path, *, secret: bool) -> bytes:
             status = os.fstat(file.fileno())
             if secret and too_open(mode=status.st_mode, owner=status.st_uid, reader=os.geteuid()):
                 raise PkiError(f"others can read the key {path}: chmod 600 {path}")
-            content = file.read(_BYTES_MAX)
+            content = file.read(_BYTES_MAX + 1)
     except OSError as error:
         raise PkiError(f"cannot read {path}: {error.strerror}") from error
+    if len(content) > _BYTES_MAX:
+        raise PkiError(f"{path} has more than {_BYTES_MAX >> 20} MiB, and is not read")
     return content
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Make durable what was renamed in a folder."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

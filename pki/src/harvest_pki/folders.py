@@ -24,8 +24,8 @@ from harvest_pki.errors import PkiError, shown
 from harvest_pki.identities import Identity, Kind
 from harvest_pki.keys import PublicKey, key_pem, load_key, new_key, new_serial
 
-_REMEMBERED: Final = timedelta(days=365)
-"""How long the index keeps a certificate that is over."""
+_REMEMBERED: Final = timedelta(days=30)
+"""How long the index keeps a certificate that is over: longer than it can be renewed with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,8 @@ class Door:
     lifetime: timedelta
     uplinks: Mapping[str, Sequence[Uplink]]
     """By server; those of "" are for all others."""
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+    """By server, an aggregator of which nobody knows yet where it is; who joined now would never find it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """HTTPS for joining and renewing, with the standard library alone: few connections, short ones, small bodies."""
 
+import ipaddress
 import math
 import os
 import re
@@ -78,7 +79,7 @@ class JoiningServer:
         while not self._is_stopped:
             try:
                 connection, address = self._listener.accept()
-                self._take(connection, str(address[0]).removeprefix("::ffff:"))
+                self._take(connection, _peer(str(address[0])))
             except TimeoutError:
                 pass
             except OSError:  # stopped, or too many files are open: it must not try as fast as it can
@@ -98,7 +99,12 @@ class JoiningServer:
                 return
             self._open[connection] = peer, time.monotonic() + LIMIT_SECONDS
         connection.settimeout(LIMIT_SECONDS)
-        threading.Thread(target=self._talk, args=(connection, peer), name=f"joining {peer}", daemon=True).start()
+        thread = threading.Thread(target=self._talk, args=(connection, peer), name=f"joining {peer}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no memory, or no more threads: others are served, and later ones again
+            self._say("joining is in trouble", peer=peer, reason=str(error))
+            self._let_go(connection)
 
     def _cut_slow(self) -> None:
         now = time.monotonic()
@@ -111,14 +117,17 @@ class JoiningServer:
     def _talk(self, connection: socket.socket, peer: str) -> None:
         try:
             self._answer(connection, peer)
-        except (OSError, ValueError):  # strangers, and cut lines: theirs to know
+        except OSError:  # strangers, and cut lines: theirs to know
             pass
         except Exception as error:  # noqa: BLE001 - a bug must not end the server
             self._say("joining is in trouble", peer=peer, reason=f"{type(error).__name__}: {error}")
         finally:
-            with self._lock:
-                self._open.pop(connection, None)
-            connection.close()
+            self._let_go(connection)
+
+    def _let_go(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._open.pop(connection, None)
+        connection.close()
 
     def _answer(self, connection: socket.socket, peer: str) -> None:
         """Speak TLS over a copy of the connection, so that whoever cuts slow ones has the original."""
@@ -148,6 +157,16 @@ class JoiningServer:
         secured.context = context
         self._names[secured] = name
         return None
+
+
+def _peer(address: str) -> str:
+    """Return by what somebody is counted: whoever has one address of IPv6 has all of its network."""
+    try:
+        read = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    mapped = read.ipv4_mapped
+    return str(ipaddress.IPv6Network((read, 64), strict=False)) if mapped is None else str(mapped)
 
 
 def _replied(stream: BufferedReader, desk: Desk, place: Place, peer: str) -> Reply:

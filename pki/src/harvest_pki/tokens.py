@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 from harvest_pki.errors import PkiError, shown
@@ -72,16 +72,18 @@ class Entry:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read what was kept; ValueError if it is something else."""
-        raw = json.loads(text)
         try:
-            return cls(
+            raw = json.loads(text)
+            read = cls(
                 digest=str(raw["digest"]),
                 server=str(raw["server"]),
                 expires=datetime.fromisoformat(raw["expires"]),
                 used_by=str(raw.get("used_by", "")),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+            read.is_forgotten(datetime.fromtimestamp(0, UTC))  # whether times can be compared at all
+        except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ValueError("no token's entry") from error
+        return read
 
     def line(self) -> str:
         """Return the text that is kept."""

@@ -143,6 +143,15 @@ def test_a_new_ca_is_trusted_at_once_and_asked_for_a_certificate_some_minutes_la
     assert events(ca.look(timedelta(hours=1))) == []
 
 
+def test_a_new_ca_is_noticed_also_where_the_clock_was_years_ahead_when_the_server_joined(ca: Ca) -> None:
+    ahead = (NOW + 1000 * DAY).timestamp()
+    for name in ("ca.crt", "tls.crt"):
+        os.utime(ca.link.path / name, (ahead, ahead))
+    ca.issuers.insert(0, authority(now=NOW))
+    assert events(ca.look(timedelta(hours=1))) == ["join.trusts"]
+    assert events(ca.look(timedelta(minutes=11))) == ["join.renewed"]
+
+
 def test_a_ca_that_is_away_or_refuses_is_a_problem_with_the_days_that_are_left(ca: Ca) -> None:
     first = serial(ca)
     ca.trouble = AwayError("it does not answer")
@@ -204,7 +213,7 @@ def test_a_crash_at_any_moment_leaves_a_key_and_a_certificate_that_belong_togeth
         monkeypatch.setattr(TlsLink, "tidy", lambda _self: None)
 
     ca.now += 70 * DAY
-    for count in range(5):
+    for count in range(6):
         cut(count)
         try:
             look(ADDRESS, ca.link, now=ca.now, chance=1.0)

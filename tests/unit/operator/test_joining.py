@@ -1,6 +1,7 @@
 """Servers that join a site of the operator, without Kubernetes and without sockets."""
 
 import asyncio
+import base64
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -25,7 +26,7 @@ from harvest_pki.identities import Identity, Kind, joining_name
 from harvest_pki.joining import JOIN_PATH, RENEW_PATH, Answer, JoinRequest, RenewRequest, Uplink
 from harvest_pki.keys import new_key, new_secret
 from harvest_pki.requests import new_request
-from harvest_pki.tokens import Entry, Token
+from harvest_pki.tokens import Entry, Token, digest
 from harvest_site.loading import checked
 from unit.operator.fakes import FakeCluster
 from unit.pki.making import NOW, authority
@@ -49,6 +50,12 @@ OBJECTS = {("Service", "harvest-example-a"): {"spec": {"ports": [{"name": "grpc"
 SERVER_KEY = new_key()
 
 
+def kept(entry: Entry) -> dict[str, Any]:
+    """Return the Secret of a token as Kubernetes has it."""
+    made = secret_of(BODY, entry)
+    return {**made, "metadata": {**made["metadata"], "creationTimestamp": f"{NOW:%Y-%m-%dT%H:%M:%SZ}"}}
+
+
 def site(*issuers: Authority) -> Joinable:
     """Return the site with CAs: of a rotation the old one last."""
     bundle = tuple(one.certificate for one in issuers)
@@ -69,7 +76,7 @@ class Scene:
 
     def token(self, server: str = "oss1") -> str:
         token = Token(site="example", server=server, secret=new_secret(), ca="0" * 64)
-        self.cluster.put(secret_of(BODY, Entry.of(token, now=NOW, lifetime=timedelta(hours=1))))
+        self.cluster.put(kept(Entry.of(token, now=NOW, lifetime=timedelta(hours=1))))
         return token.secret
 
     async def ask(self, path: str, body: bytes, ca: Authority = OLD) -> Reply:
@@ -110,12 +117,12 @@ async def _joins(scene: Scene) -> None:
     answer = Answer.parse(reply.body)
     assert issued_by(load_certificate(answer.certificate), OLD.certificate)
     assert [one.address for one in answer.uplinks] == [":30023", "b.example:8023"]
-    (kept,) = scene.cluster.objects.values()
-    entry = entry_of(kept)
+    (found,) = scene.cluster.objects.values()
+    entry = entry_of(found)
     assert entry is not None
     assert entry.used_by
-    assert secret not in json.dumps(kept)
-    assert kept["metadata"]["ownerReferences"][0]["uid"] == "u1"
+    assert secret not in json.dumps(found)
+    assert found["metadata"]["ownerReferences"][0]["uid"] == "u1"
     assert (await scene.join(secret, "oss2")).status is HTTPStatus.OK
     assert (await scene.join(secret, "oss2", key=new_key())).status is HTTPStatus.FORBIDDEN
     assert (await scene.join(new_secret(), "oss2")).status is HTTPStatus.FORBIDDEN
@@ -166,14 +173,42 @@ def test_a_rotation_is_survived_and_a_site_that_is_gone_is_joined_no_more() -> N
 def test_tokens_are_kept_for_a_day_after_their_end(hours: int, over: bool) -> None:  # noqa: FBT001
     token = Token(site="example", server="oss1", secret=new_secret(), ca="0" * 64)
     entry = Entry.of(token, now=NOW, lifetime=timedelta(hours=1))
-    assert is_over(secret_of(BODY, entry), NOW + timedelta(hours=hours)) is over
+    assert is_over(kept(entry), NOW + timedelta(hours=hours)) is over
 
 
 def test_a_secret_that_is_something_else_is_no_token() -> None:
     token = Token(site="example", server="oss1", secret=new_secret(), ca="0" * 64)
-    made = secret_of(BODY, Entry.of(token, now=NOW, lifetime=timedelta(hours=1)))
+    made = kept(Entry.of(token, now=NOW, lifetime=timedelta(hours=1)))
     assert entry_of(made) is not None
     for data in ({}, {"token": "AAAA"}, {"token": "e30="}):
         assert entry_of({**made, "data": data}) is None
-    other = secret_of(BODY, replace(Entry.of(token, now=NOW, lifetime=timedelta(hours=1)), digest="1" * 64))
+    other = kept(replace(Entry.of(token, now=NOW, lifetime=timedelta(hours=1)), digest="1" * 64))
     assert entry_of({**made, "data": other["data"]}) is None
+
+
+@pytest.mark.parametrize(
+    "expires", ["2026-11-18T00:00:00", "9999-12-31T23:59:59+00:00", "2099-01-01T00:00:00+00:00", "soon", 5]
+)
+def test_a_token_with_an_end_that_cannot_be_is_none_and_disturbs_nobody(expires: object) -> None:
+    """Whoever may create Secrets writes what he likes into them."""
+    token = Token(site="example", server="oss1", secret=new_secret(), ca="0" * 64)
+    made = kept(Entry.of(token, now=NOW, lifetime=timedelta(hours=1)))
+    line = json.dumps({"digest": digest(token.secret), "server": "oss1", "expires": expires})
+    assert is_over({**made, "data": {"token": base64.b64encode(line.encode()).decode()}}, NOW)
+    nested = base64.b64encode(b"[" * 100_000).decode()
+    assert is_over({**made, "data": {"token": nested}}, NOW)
+
+
+@scenario
+async def _waits(scene: Scene) -> None:
+    trust = Trust(bundle=(OLD.certificate,), issuer=OLD, for_agents=OLD)
+    scene.joining.follow(KEY, joinable(checked(BODY), OWNER, trust, {}), NOW)
+    secret = scene.token()
+    assert (await scene.join(secret)).status is HTTPStatus.SERVICE_UNAVAILABLE
+    assert (await scene.join(scene.token("oss3"), "oss3")).status is HTTPStatus.OK
+    scene.joining.follow(KEY, site(OLD), NOW)
+    assert (await scene.join(secret)).status is HTTPStatus.OK
+
+
+def test_nobody_joins_before_its_aggregators_have_addresses_and_no_token_is_lost_by_that() -> None:
+    _waits()

@@ -21,7 +21,7 @@ from harvest_pki.errors import PkiError
 from harvest_pki.identities import Identity, Kind, identity_of
 from harvest_pki.joining import CA_PATH, JOIN_PATH, RENEW_PATH, Answer, Door, JoinRequest, RenewRequest, Uplink
 from harvest_pki.keys import PrivateKey, PublicKey, new_key, new_secret, new_serial
-from harvest_pki.rates import ALL_BURST, PEER_BURST, PEER_SECONDS, Failures
+from harvest_pki.rates import ALL_BURST, PEER_BURST, PEER_SECONDS, RENEWALS, RENEWALS_BURST, Failures
 from harvest_pki.requests import new_request
 from unit.pki.making import DAY, NOW, authority
 
@@ -188,6 +188,17 @@ def test_a_certificate_is_renewed_with_its_key_for_another(scene: Scene) -> None
     assert certificate.not_valid_after_utc == scene.now + LIFETIME
     event, facts = scene.said[-1]
     assert (event, facts["server"], facts["was"] != facts["serial"]) == ("a certificate was renewed", "oss1", True)
+
+
+def test_who_renews_again_and_again_must_wait_and_others_need_not(scene: Scene) -> None:
+    """Else a thief could have more certificates than a site can deny."""
+    old, other = scene.joined(), scene.joined("oss2")
+    statuses = [scene.renew(old, KEY, asking()).status for _ in range(RENEWALS_BURST + 5)]
+    assert statuses == [HTTPStatus.OK] * RENEWALS_BURST + [HTTPStatus.TOO_MANY_REQUESTS] * 5
+    assert scene.renew(other, KEY, asking("oss2")).status is HTTPStatus.OK
+    waiting = scene.renew(old, KEY, asking())
+    assert waiting.retry_seconds == pytest.approx(LIFETIME.total_seconds() / RENEWALS)
+    assert "is its clock right?" in reason(waiting)
 
 
 def test_an_rsa_key_renews_too(scene: Scene) -> None:

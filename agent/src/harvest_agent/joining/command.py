@@ -145,7 +145,7 @@ def _write_config(order: Order, text: str) -> Path | None:
         group = os.stat(order.config.parent).st_gid
         for path in (order.config, kept):
             if path is not None:
-                os.chown(path, 0, group)
+                os.chown(path, 0, group, follow_symlinks=False)
     return kept
 
 

@@ -17,6 +17,8 @@ from harvest_pki.keys import PrivateKey, key_pem
 
 FOLDER: Final = "tls"
 CA, CERTIFICATE, KEY = "ca.crt", "tls.crt", "tls.key"
+_CA_THEN: Final = "ca-then.crt"
+"""The CAs that were trusted when the certificate was asked for."""
 
 
 class TlsLink:
@@ -43,12 +45,13 @@ class TlsLink:
 
     def take(self, draft: Path, certificate: bytes, ca: bytes) -> None:
         """Finish a version, and use it from now on."""
-        files.write(draft / CA, ca, mode=files.PUBLIC_MODE)
-        files.write(draft / CERTIFICATE, certificate, mode=files.PUBLIC_MODE)  # after the CAs: see `asked_since`
+        for name, content in ((CA, ca), (_CA_THEN, ca), (CERTIFICATE, certificate)):
+            files.write(draft / name, content, mode=files.PUBLIC_MODE)
         link = self.path.parent / f"{draft.name}.link"
         try:
             os.symlink(draft.name, link)
             os.replace(link, self.path)
+            files.sync_folder(self.path.parent)  # before the old version goes
         except OSError as error:
             raise PkiError(f"cannot write {self.path}: {error.strerror}") from error
         self.tidy()
@@ -59,7 +62,7 @@ class TlsLink:
 
     def has_new_ca(self) -> bool:
         """Tell whether other CAs have come to be trusted since the certificate was made."""
-        return os.stat(self.path / CA).st_mtime_ns > os.stat(self.path / CERTIFICATE).st_mtime_ns
+        return files.read(self.path / CA) != files.read(self.path / _CA_THEN)
 
     def ca_since_seconds(self) -> float:
         """Return since when they are trusted."""

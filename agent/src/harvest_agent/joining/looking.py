@@ -44,13 +44,13 @@ def look(address: Address, link: TlsLink, *, now: datetime, chance: float) -> Sa
         if fresh != trusted:
             link.write_ca(bundle_pem(fresh))
             said["events"].append({"event": "join.trusts", "cas": len(fresh)})
-        if now >= _due(own, fresh, link):
+        if now >= _due(own, fresh, link, now):
             own = _renewed(address, link, tls, fresh)
             until, serial = own.not_valid_after_utc.isoformat(), serial_text(own.serial_number)
             said["events"].append({"event": "join.renewed", "until": until, "serial": serial})
             if not own.not_valid_before_utc <= now < own.not_valid_after_utc:
                 said["problem"] = f"by the clock of this server the new certificate, until {until}, is not valid now"
-        due = _due(own, fresh, link)
+        due = _due(own, fresh, link, now)
     except (JoinError, PkiError) as error:
         kind = "is refused" if isinstance(error, RefusedError) else "fails"
         said["problem"] = f"renewing the certificate {kind}: {error}. {_left(own, now)}"
@@ -70,8 +70,9 @@ def _renewed(address: Address, link: TlsLink, tls: Tls, trusted: Sequence[x509.C
     return certificate
 
 
-def _due(own: x509.Certificate, trusted: Sequence[x509.Certificate], link: TlsLink) -> datetime:
-    since = datetime.fromtimestamp(link.ca_since_seconds(), UTC) if link.has_new_ca() else None
+def _due(own: x509.Certificate, trusted: Sequence[x509.Certificate], link: TlsLink, now: datetime) -> datetime:
+    # the clock may have been ahead when they were written
+    since = min(now, datetime.fromtimestamp(link.ca_since_seconds(), UTC)) if link.has_new_ca() else None
     return renewal_time(own, trusted, trusted_since=since, settle=min(SETTLE, _lifetime(own) / _SETTLES))
 
 
