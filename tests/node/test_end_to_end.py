@@ -249,17 +249,19 @@ def test_a_head_in_another_namespace_has_its_nodes_exactly_also_after_its_pod_wa
 def test_a_server_with_the_package_joins_by_token_renews_and_is_cut_off(site: RealSite, tmp_path: Path) -> None:
     """As docs/how-to/fleet.md says; here its certificates live for a minute."""
     server = BareMetal(site, "oss1", tmp_path)
-    by_hand = site.agents["oss1"]
-    site.compare()
-    by_hand.stop()
-    assert "agent.end waiting=0" in by_hand.tail(), "its spool stays behind: all of it must have been sent"
     site.apply(certificates={"agentLifetime": "1m"})
     site.wait(site.is_seen, "the operator's knowledge of the change")
     token = server.token()
     said = server.join(token)
     assert f"oss1 has joined site {NAME}" in said
-    site.agents["oss1"] = server.agent
-    server.start()
+    site.compare()
+    by_hand = site.agents["oss1"]
+    with site.lustre.held():  # what is evicted while no agent reads nobody could know
+        by_hand.stop()
+        site.agents["oss1"] = server.agent
+        server.start()
+        site.wait(lambda: "uplink.connected" in server.agent.log.read_text(), "the agent of the package")
+    assert "agent.end waiting=0" in by_hand.tail(), "its spool stays behind: all of it must have been sent"
     try:
         site.compare()
         serials = [server.serial]

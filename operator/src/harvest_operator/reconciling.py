@@ -166,12 +166,11 @@ class Reconciler:
         return min(RESYNC_SECONDS, max(due, _AGAIN_SECONDS))
 
     def _open_door(self, key: SiteKey, site: Site, owner: Owner, plan: Plan, objects: Mapping[Key, Object]) -> None:
-        """Let servers join as the site is now, whatever else cannot be written: who was taken out is out."""
-        if self.joining is None:
-            return
-        if plan.trust is None:
-            self.joining.forget(key)
-        else:
+        """Let servers join as the site is now, whatever else cannot be written: who was taken out is out.
+
+        Nothing is changed where its CA was not read yet, as at the begin of a rotation.
+        """
+        if self.joining is not None and plan.trust is not None:
             self.joining.follow(key, joinable(site, owner, plan.trust, objects), self.now())
 
     def _forget(self, key: SiteKey) -> None:

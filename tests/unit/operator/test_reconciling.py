@@ -144,10 +144,6 @@ def test_who_is_taken_out_joins_no_more_whatever_cannot_be_written() -> None:
     with pytest.raises(UnavailableError):
         look(reconciler)
     assert "mds1" not in door.servers
-    cluster.objects["Secret", "harvest-example-ca"]["data"] = {}
-    cluster.failing.clear()
-    look(reconciler)
-    assert door.servers is None
 
 
 def test_nothing_is_built_on_a_secret_that_could_not_be_written() -> None:
