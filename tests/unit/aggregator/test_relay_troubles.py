@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from harvest.v1.stream_pb2 import RelayHead, RelayRefusal, RelayRefusalReason, RelayRequest, RelayResponse
 from harvest_aggregator.files import OrderFiles
 from harvest_aggregator.identity import admission
+from harvest_aggregator.relays import receiving
 from harvest_aggregator.relays.pictures import Picture
 from harvest_aggregator.relays.receiving import Context, Relays
 from harvest_aggregator.sinks.relay import certificate_warnings
@@ -121,6 +123,28 @@ def test_what_is_refused_is_told_no_more_when_nobody_comes_with_it_any_more(
     assert len(head.relays.troubles()) == 1
     head.now += timedelta(seconds=1)
     assert head.relays.troubles() == []
+
+
+def test_what_was_refused_long_ago_is_logged_again() -> None:
+    head = Head(answer=RelayResponse(refusals=[NO]))
+    with capture_logs() as logs:
+        head.told()
+        head.told()
+        assert [one["event"] for one in logs] == ["relay refused"]
+        head.now = NOW + timedelta(seconds=600)
+        head.told()
+    assert [one["event"] for one in logs] == ["relay refused"] * 2
+
+
+def test_what_was_refused_long_ago_takes_no_room_from_what_is_refused_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "_SAID_MAX", 3)
+    head = Head(answer=RelayResponse(refusals=[NO]))
+    for number in range(4):
+        head.told(filesystem=f"fs{number}")
+    assert len(head.relays.troubles()) == 3
+    head.now = NOW + timedelta(seconds=600)
+    head.told(filesystem="gdata")
+    assert head.relays.troubles() == [("site", "refused: 4 nodes are elsewhere")]
 
 
 def test_certificates_of_relays_are_warned_of_in_time() -> None:
