@@ -218,11 +218,14 @@ def test_a_relay_may_have_a_certificate_of_its_own_site_and_no_other_ca_speaks_f
         ca(data / "ca", name).write_relay(data / "out", SENDER, now=datetime.now(UTC))
     secret = head.folder / "sender-ca"
     secret.mkdir()
-    secret.joinpath("ca.crt").write_bytes((senders["own"] / "ca" / "ca.crt").read_bytes())
     head.accepts = [{**GOOD, "caSecretRef": {"name": "sender-ca"}}]
     head.describe()
     head.issue(tmp_path / "here")
     head.start()
+    unknown = f"relay {SENDER}: its CA, secret/sender-ca (`caSecretRef`), is not known"
+    assert head.get("/readyz")["warnings"][0].startswith(unknown), "only that relay is concerned"
+    secret.joinpath("ca.crt").write_bytes((senders["own"] / "ca" / "ca.crt").read_bytes())
+    wait_for(lambda: unknown not in str(head.get("/readyz")["warnings"]), "the relay's CA")
     said = relay_head(software="1", site="own", cluster="vu", filesystem=FILESYSTEM, period_seconds=60)
     said.tick_seconds = int(time.time())
     nothing = np.zeros((0, NUMBERS), np.int64)

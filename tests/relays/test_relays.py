@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from alive.proxy import Proxy
 from alive.scenes import run
@@ -93,27 +94,53 @@ def test_every_head_has_exactly_its_own_nodes_over_kills_cuts_and_restarts(tmp_p
 
 
 def test_a_head_shows_no_rate_of_an_outage(tmp_path: Path) -> None:
-    """The sender's rates are of its own sweeps: what was done while nobody listened is in totals alone."""
-    heads = {"vu": Head(tmp_path / "vu", "vu")}
-    tree = Tree(tmp_path, heads, {"vu": heads["vu"].port}, seconds=60.0)
+    """The sender's rates are of its own sweeps: what was done while nobody listened is in totals alone.
+
+    When the head is back the nodes are idle, so that any rate above 0 would be one of the outage.
+    """
+    head = Head(tmp_path / "vu", "vu")
+    tree = Tree(tmp_path, {"vu": head}, {"vu": head.port}, seconds=60.0)
     try:
-        heads["vu"].start()
+        head.start()
         tree.play.start()
-        tree.step_until(heads["vu"].totals, "nodes that work")
-        heads["vu"].program.stop()
-        lost = sum(tree.truth("vu").values())
-        tree.step_until(lambda: sum(tree.truth("vu").values()) > 2 * lost, "much work that the head does not hear of")
-        tree.here.aggregator.pause()
-        heads["vu"].start()
-        assert heads["vu"].rates() == {}, "after a restart there are none, until they are told"
-        tree.here.aggregator.resume()
-        tree.step_until(heads["vu"].rates, "rates of the present")
-        tree.step_until(lambda: heads["vu"].rates() == sender_rates(tree), "the rates that the sender has")
+        tree.step_until(lambda: highest(head.rates()) > 0, "rates of nodes that work")
+        tree.step_until(lambda: head.rates() == sender_rates(tree), "the rates that the sender has")
+        head.program.stop()
+        heard = sum(head.totals().values())
+        tree.step_until(lambda: sum(tree.truth("vu").values()) > 2 * heard, "much work that the head does not hear of")
         tree.play.live.stop()
         tree.play.settle()
-        tree.wait_for_truth("vu")
+        tree.step_until(lambda: highest(sender_rates(tree)) == 0, "idle nodes")
+        tree.here.aggregator.pause()
+        head.start()
+        assert head.rates() == {}, "after a restart there are none, until they are told"
+        tree.here.aggregator.resume()
+        seen: list[dict[str, dict[str, float]]] = []
+
+        def is_told() -> bool:
+            seen.append(head.rates())
+            return seen[-1] != {} and head.totals() == tree.truth("vu")
+
+        tree.step_until(is_told, "the truth, and rates of the present")
+        later = told_tick(head) + 3
+        tree.step_until(lambda: is_told() and told_tick(head) >= later, "some more calls")
+        assert {highest(rates) for rates in seen} == {0}
     finally:
         tree.close()
+
+
+def highest(rates: dict[str, dict[str, float]]) -> float:
+    return max((rate or 0 for of in rates.values() for rate in of.values()), default=0)
+
+
+def told_tick(head: Head) -> float:
+    """Return the tick of which the head was told last."""
+    return next(
+        sample.value
+        for family in text_string_to_metric_families(head.text("/metrics"))
+        if family.name == "harvest_relay_last_tick_seconds"
+        for sample in family.samples
+    )
 
 
 def sender_rates(tree: Tree) -> dict[str, dict[str, float]]:

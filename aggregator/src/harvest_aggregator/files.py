@@ -16,7 +16,7 @@ from harvest_pki.folders import Tls, read_tls
 from harvest_pki.identities import site_of_ca
 from harvest_site.loading import load
 from harvest_site.model import Site
-from harvest_site.references import secret_folder, secret_path
+from harvest_site.references import KeyRef, secret_folder, secret_path
 
 Stamp = tuple[tuple[int, int, int] | None, ...]
 
@@ -47,8 +47,8 @@ class OrderFiles:
         site = load(self.site)
         own = served_by(site, self.aggregator)
         tls = read_tls(self.tls)
-        cas = self._relay_cas(own)
-        admitted = admission(own, tls, self.aggregator, cas)
+        cas, unvouched = self._relay_cas(own)
+        admitted = admission(own, tls, self.aggregator, cas, unvouched)
         trusted = [tls.ca, *(bundle_pem(bundle) for bundle in cas.values())]  # who speaks for whom is asked after TLS
         return Orders(site, own, replace(tls, ca=b"\n".join(trusted)), admitted, self._relay_ends(own))
 
@@ -59,17 +59,28 @@ class OrderFiles:
             stamps((self.site, *(self.tls / name for name in ("tls.crt", "tls.key", "ca.crt")), *sorted(secrets)))
         )
 
-    def _relay_cas(self, site: Site) -> dict[str, tuple[Certificate, ...]]:
-        """Return the CAs of relays that have certificates of their own sites."""
-        found = {}
+    def _relay_cas(self, site: Site) -> tuple[dict[str, tuple[Certificate, ...]], dict[str, str]]:
+        """Return the CAs of relays that have certificates of their own sites, and why there is none of some.
+
+        One that cannot be read is the trouble of its relay alone: agents and all others are served.
+        """
+        found, unvouched = {}, {}
         for one in site.spec.accepts:
             if one.ca_secret_ref is not None:
-                if self.secrets is None:
-                    raise PkiError(f"the CA of relay {one.name} is a Secret (`caSecretRef`): give --secrets DIR")
-                bundle = load_bundle(files.read(secret_path(self.secrets, one.ca_secret_ref)))
-                site_of_ca(bundle[0])  # refuses one that does not say whose it is
-                found[one.name] = bundle
-        return found
+                try:
+                    found[one.name] = self._relay_ca(one.ca_secret_ref)
+                except PkiError as error:
+                    unvouched[one.name] = (
+                        f"its CA, secret/{one.ca_secret_ref.name} (`caSecretRef`), is not known: {error}"
+                    )
+        return found, unvouched
+
+    def _relay_ca(self, ref: KeyRef) -> tuple[Certificate, ...]:
+        if self.secrets is None:
+            raise PkiError("give --secrets DIR")
+        bundle = load_bundle(files.read(secret_path(self.secrets, ref)))
+        site_of_ca(bundle[0])  # refuses one that does not say whose it is
+        return bundle
 
     def _relay_ends(self, site: Site) -> dict[str, datetime]:
         """Return when certificates end; one that cannot be read is its relay's trouble, which says so when it sends."""

@@ -28,6 +28,8 @@ class Admission:
     servers: frozenset[str]
     relays: Mapping[str, tuple[x509.Certificate, ...]]
     """Those that are taken in, each with the CAs of another site that vouch for it; none where that is our own."""
+    unvouched: Mapping[str, str]
+    """Those that would be, with why nobody knows the CA that is to vouch for them: nobody is let in as one of these."""
     denied_serials: frozenset[int]
 
     def why_refused(self, certificate: x509.Certificate, now: datetime) -> str | None:
@@ -40,6 +42,8 @@ class Admission:
             holder = identity_of(certificate)
         except PkiError as error:
             return str(error)
+        if holder.name in self.unvouched:
+            return f"nobody is let in as relay {holder.name}: {self.unvouched[holder.name]}"
         others = self.relays.get(holder.name, ())
         site = site_of_ca(others[0]) if others else self.site
         return self._why_refused(certificate, site, others or self.issuers, {Kind.RELAY: self.relays}, now)
@@ -58,11 +62,16 @@ class Admission:
 
 
 def admission(
-    site: Site, tls: Tls, aggregator: str, relay_cas: Mapping[str, tuple[x509.Certificate, ...]] | None = None
+    site: Site,
+    tls: Tls,
+    aggregator: str,
+    relay_cas: Mapping[str, tuple[x509.Certificate, ...]] | None = None,
+    unvouched: Mapping[str, str] | None = None,
 ) -> Admission:
     """Put together who may come; refuse files of another site or aggregator: no agent would believe them.
 
-    ``relay_cas`` are the CAs of relays that this site's own does not vouch for, by the relay's name.
+    ``relay_cas`` are the CAs of relays that this site's own does not vouch for, by the relay's name; ``unvouched`` says
+    of such relays why there is none.
     """
     own = identity_of(load_certificate(tls.certificate))
     wanted = Identity(site=site.name or own.site, kind=Kind.AGGREGATOR, name=aggregator)
@@ -71,11 +80,17 @@ def admission(
             f"tls.crt is of {own.kind} {own.name} of site {own.site}, and this is aggregator {aggregator} of site "
             f"{wanted.site}: issue one with `harvest-aggregator ca issue-server {aggregator}`"
         )
+    cas = relay_cas or {}
     return Admission(
         site=own.site,
         issuers=load_bundle(tls.ca),
         servers=servers_of(site),
-        relays={one.name: (relay_cas or {}).get(one.name, ()) for one in site.spec.accepts},
+        relays={
+            one.name: cas.get(one.name, ())
+            for one in site.spec.accepts
+            if one.ca_secret_ref is None or one.name in cas  # never our own CA instead of one that is not there
+        },
+        unvouched=unvouched or {},
         denied_serials=site.spec.certificates.denied_serials,
     )
 

@@ -95,6 +95,8 @@ class RelayStatus:
     nodes: int
     lower_nodes: int
     """Told with less than before: what was told before stands until it is passed."""
+    is_ahead: bool = False
+    """It was told as of a time to come, by a clock that is wrong there or here: its rates are not shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

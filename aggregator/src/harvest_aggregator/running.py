@@ -216,7 +216,7 @@ class Aggregator:
     def relay_troubles(self) -> list[tuple[str, str]]:
         """Return what somebody should know of relays that come here: names, and what is wrong."""
         told = relay_troubles(self._orders.own, self._keeper.published.relayed, _now().timestamp())
-        return [*self._relays.troubles(), *told]
+        return [*self._orders.admission.unvouched.items(), *self._relays.troubles(), *told]
 
     def _plans(self) -> dict[str, Plan]:
         """Return what sinks and relays are told."""

@@ -39,7 +39,7 @@ class RelayBundle:
         """Return it for a relay that the site accepts; one that would not be let in is refused."""
         accept = _accepted(site, options.relay)
         told = {line["name"]: line.get("endpoint") or "HOST:PORT" for line in status.get("aggregators") or ()}
-        wanting = [one.name for one in aggregators_of(site) if set(one.filesystems) & set(accept.filesystems)]
+        wanting = _wanting(site, accept)
         secret = _secret_name(options.secret or f"relay-{site.name}")
         return cls(site, accept, secret, {name: told.get(name, "HOST:PORT") for name in wanting})
 
@@ -94,7 +94,7 @@ class RelayBundle:
     def _entry(self, aggregator: str, endpoint: str) -> str:
         """Return a line of the sender's ``relays``: YAML, as JSON is."""
         served = next(one.filesystems for one in aggregators_of(self.site) if one.name == aggregator)
-        clusters = [one.name for one in self.site.spec.clusters if set(one.filesystems) & set(self.accept.filesystems)]
+        clusters = list(_mounting(self.site, set(served) & set(self.accept.filesystems)))
         named = "" if aggregator == DEFAULT_AGGREGATOR else f"aggregator: {aggregator}, "
         return (
             f"{{cluster: {clusters[0] if len(clusters) == 1 else 'CLUSTER'}, "
@@ -118,6 +118,28 @@ def _accepted(site: Site, relay: str) -> Accept:
             WRONG,
         )
     return accept
+
+
+def _wanting(site: Site, accept: Accept) -> list[str]:
+    """Return the aggregators that want to hear of a relay. A sender tells one of them alone what a cluster does."""
+    told = set(accept.filesystems)
+    parts = {one.name: part for one in aggregators_of(site) if (part := told.intersection(one.filesystems))}
+    for mounted in _mounting(site, told).values() or [told]:
+        wanting = [name for name, part in parts.items() if part & mounted]
+        if len(wanting) > 1:
+            shared = ", ".join(name for name in accept.filesystems if name in mounted)
+            raise BundleError(
+                f"aggregators {', '.join(wanting)} of site {site.name} share what relay {accept.name} tells of a "
+                f"cluster ({shared}), and a cluster's relay goes to one aggregator: give all of these file systems to "
+                f"one, such as {wanting[0]} (`aggregators[].filesystems`), and apply the site",
+                WRONG,
+            )
+    return list(parts)
+
+
+def _mounting(site: Site, names: set[str]) -> dict[str, set[str]]:
+    """Return the clusters that mount any of these file systems, and which."""
+    return {one.name: found for one in site.spec.clusters if (found := names & set(one.filesystems))}
 
 
 def _secret_name(name: str) -> str:

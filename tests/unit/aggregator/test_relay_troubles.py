@@ -3,20 +3,22 @@
 import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from harvest.v1.stream_pb2 import RelayHead, RelayRefusal, RelayRefusalReason, RelayRequest, RelayResponse
 from harvest_aggregator.files import OrderFiles
 from harvest_aggregator.identity import admission
+from harvest_aggregator.relays import receiving
 from harvest_aggregator.relays.pictures import Picture
 from harvest_aggregator.relays.receiving import Context, Relays
 from harvest_aggregator.sinks.relay import certificate_warnings
-from harvest_pki.certificates import bundle_pem
+from harvest_pki.certificates import bundle_pem, load_certificate
 from harvest_pki.folders import Tls
 from harvest_pki.identities import Kind
 from harvest_site.loading import load
@@ -123,6 +125,28 @@ def test_what_is_refused_is_told_no_more_when_nobody_comes_with_it_any_more(
     assert head.relays.troubles() == []
 
 
+def test_what_was_refused_long_ago_is_logged_again() -> None:
+    head = Head(answer=RelayResponse(refusals=[NO]))
+    with capture_logs() as logs:
+        head.told()
+        head.told()
+        assert [one["event"] for one in logs] == ["relay refused"]
+        head.now = NOW + timedelta(seconds=600)
+        head.told()
+    assert [one["event"] for one in logs] == ["relay refused"] * 2
+
+
+def test_what_was_refused_long_ago_takes_no_room_from_what_is_refused_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "_SAID_MAX", 3)
+    head = Head(answer=RelayResponse(refusals=[NO]))
+    for number in range(4):
+        head.told(filesystem=f"fs{number}")
+    assert len(head.relays.troubles()) == 3
+    head.now = NOW + timedelta(seconds=600)
+    head.told(filesystem="gdata")
+    assert head.relays.troubles() == [("site", "refused: 4 nodes are elsewhere")]
+
+
 def test_certificates_of_relays_are_warned_of_in_time() -> None:
     ends = {"vu": NOW + 20 * DAY, "xe": NOW + 14 * DAY - timedelta(seconds=1), "dcc": NOW}
     again = "its receiver makes another (`harvest relay-bundle`)"
@@ -155,3 +179,45 @@ def test_the_ends_of_relays_certificates_are_read_with_the_rest_and_one_that_is_
     head.write_relay(tmp_path / "secrets" / "relay-xe", "demo", now=now + 5 * DAY)
     assert files.stamp() != before, "a new certificate is looked at"
     assert files.read().relay_ends == {"xe": now + 95 * DAY}
+
+
+def test_a_relays_ca_that_cannot_be_read_is_the_trouble_of_that_relay_alone(tmp_path: Path) -> None:
+    own, other = ca(tmp_path / "ca", "xe"), ca(tmp_path / "other", "other")
+    now = own.load().certificate.not_valid_before_utc
+    own.write_server(tmp_path / "tls", "main", now=now)
+    accepts: list[dict[str, Any]] = [
+        {"name": "site", "filesystems": ["gdata"], "lnets": ["o2ib"]},
+        {"name": "other", "filesystems": ["archive"], "lnets": ["o2ib"], "caSecretRef": {"name": "other-ca"}},
+    ]
+    (tmp_path / "site.yaml").write_text(str({"accepts": accepts}))
+    secret = tmp_path / "secrets" / "other-ca" / "ca.crt"
+    files = OrderFiles(tmp_path / "site.yaml", tmp_path / "tls", "main", tmp_path / "secrets")
+
+    def shown(signer: Any, name: str) -> Any:  # noqa: ANN401 - a CA, and a certificate
+        folder = tmp_path / "shown"
+        signer.write_relay(folder, name, now=now)
+        return load_certificate((folder / "tls.crt").read_bytes())
+
+    def troubles(files: OrderFiles) -> dict[str, str]:
+        """Return what is told of relays; whatever it is, only the other one is concerned."""
+        door = files.read().admission
+        assert door.why_relay_refused(shown(own, "site"), now) is None
+        for signer in (own, other):
+            assert f"nobody is let in as relay other: {door.unvouched['other']}" == door.why_relay_refused(
+                shown(signer, "other"), now
+            )
+        return dict(door.unvouched)
+
+    its = "its CA, secret/other-ca (`caSecretRef`), is not known"
+    assert troubles(replace(files, secrets=None)) == {"other": f"{its}: give --secrets DIR"}
+    assert troubles(files) == {"other": f"{its}: cannot read {secret}: No such file or directory"}
+    secret.parent.mkdir(parents=True)
+    secret.write_text("nothing")
+    assert troubles(files) == {"other": f"{its}: this is no certificate (neither PEM nor DER)"}
+    before = files.stamp()
+    secret.write_bytes((tmp_path / "other" / "ca.crt").read_bytes())
+    assert files.stamp() != before, "it is looked at as soon as it is there"
+    door = files.read().admission
+    assert door.unvouched == {}
+    assert door.why_relay_refused(shown(other, "other"), now) is None
+    assert door.why_relay_refused(shown(own, "other"), now), "our own CA does not speak for it"

@@ -362,6 +362,27 @@ def test_a_sender_whose_clock_was_ahead_is_heard_again_once_it_is_right(ledger: 
     assert (status.tick_seconds, status.lower_nodes) == (TICK + 60, 1)
 
 
+@pytest.mark.parametrize(("seconds", "is_told"), [(180, False), (181, True)])
+def test_somebody_is_told_of_a_sender_whose_clock_is_ahead_until_it_is_right(
+    ledger: Ledger, seconds: int, *, is_told: bool
+) -> None:
+    relayed, clients = opened(ledger)
+    nodes = {"10.1.0.1@o2ib2": 9}
+
+    def trouble(now_seconds: int) -> list[str]:
+        return [why for relay, why in relay_troubles(HEAD, relayed.statuses(), now_seconds) if relay == "site"]
+
+    relayed.take("site", picture(nodes, tick_seconds=TICK + seconds), TICK)
+    assert bool(clients.told(named).clients) is not is_told
+    said = (
+        "what is told of gdata is of a time to come, so that no rates are shown: is the clock of its aggregator ahead, "
+        "or this one's behind?"
+    )
+    assert trouble(TICK) == trouble(TICK + 59) == [said] * is_told
+    relayed.take("site", picture(nodes, tick_seconds=TICK + 300), TICK + 301)
+    assert trouble(TICK + 301) == []
+
+
 def test_totals_of_before_ticks_were_written_down_are_read() -> None:
     row = RelayRequest(nid=["1@gni"], total=[5] * NUMBERS).SerializeToString()
     assert incoming.load(row) == ({"1@gni": (5,) * NUMBERS}, 0)

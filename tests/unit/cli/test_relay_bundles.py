@@ -100,13 +100,40 @@ def test_what_the_sender_writes_is_told_as_its_site_takes_it(tmp_path: Path) -> 
     assert "  install -d -m 700 SECRETS/relay-example && cp -p " in told
 
 
-def test_each_aggregator_that_wants_to_hear_of_the_relay_is_named(tmp_path: Path) -> None:
-    names = {"a": ["gdata"], "b": ["archive"], "c": ["far"]}
-    listed = [{"name": name, "filesystems": filesystems} for name, filesystems in names.items()]
-    told = made(head(aggregators=listed), tmp_path / "a")
-    assert 'filesystems: [gdata], endpoint: "HOST:PORT", aggregator: a, tlsSecretRef' in told
-    assert 'filesystems: [archive], endpoint: "HOST:PORT", aggregator: b, tlsSecretRef' in told
-    assert "aggregator: c" not in told
+def shared(*names: str) -> list[dict[str, Any]]:
+    """Give file systems to as many aggregators: a, b, c."""
+    return [{"name": "abc"[at], "filesystems": filesystems.split()} for at, filesystems in enumerate(names)]
+
+
+def test_the_aggregator_that_wants_to_hear_of_the_relay_is_named(tmp_path: Path) -> None:
+    (relay,) = sender(
+        made(head(aggregators=shared("far", "archive gdata")), tmp_path / "a").replace("HOST:PORT", "head:8023")
+    )
+    assert (relay.cluster, relay.aggregator, relay.filesystems) == ("xe", "b", ("gdata", "archive"))
+
+
+def test_aggregators_of_different_clusters_are_named_each_with_its_own(tmp_path: Path) -> None:
+    clusters = [
+        {"name": "xe", "lnets": ["o2ib2"], "filesystems": ["gdata"], "jobIds": {"format": "xe.%j"}},
+        {"name": "vu", "lnets": ["o2ib3"], "filesystems": ["archive"], "jobIds": {"format": "vu.%j"}},
+    ]
+    told = made(head(clusters=clusters, aggregators=shared("gdata", "archive", "far")), tmp_path / "a")
+    relays = sender(told.replace("HOST:PORT", "head:8023"), clusters=clusters)
+    assert [(one.cluster, one.aggregator, one.filesystems) for one in relays] == [
+        ("xe", "a", ("gdata",)),
+        ("vu", "b", ("archive",)),
+    ]
+
+
+@pytest.mark.parametrize("mounted", [["gdata", "archive"], []])
+def test_aggregators_that_share_what_a_relay_tells_of_a_cluster_are_refused(tmp_path: Path, mounted: list[str]) -> None:
+    clusters = [{"name": "xe", "lnets": ["o2ib2"], "filesystems": mounted}]
+    cluster = head(clusters=clusters, aggregators=shared("gdata", "archive", "far"))
+    assert refused(cluster, tmp_path / "x", code=2) == (
+        "aggregators a, b of site example share what relay alkindi tells of a cluster (gdata, archive), and a "
+        "cluster's relay goes to one aggregator: give all of these file systems to one, such as a "
+        "(`aggregators[].filesystems`), and apply the site"
+    )
 
 
 def test_a_relay_that_would_not_be_let_in_is_refused_before_anything_is_asked_for(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ class Relays:
         self._now = now
         self._room = asyncio.Semaphore(RELAYS_AT_ONCE)
         self._said: dict[tuple[str, str | None], _Refusal] = {}
-        """What was refused last, and is not logged again: by relay and file system; by relay alone where all was."""
+        """What was refused lately, and is not logged again: by relay and file system; by relay alone where all was."""
 
     @property
     def handler(self) -> grpc.GenericRpcHandler:
@@ -127,10 +127,13 @@ class Relays:
             log.info("relay is taken again", filesystem=filesystem, nodes=answer.nodes)
 
     def _remember(self, key: tuple[str, str | None], reasons: tuple[str, ...], seconds: float) -> tuple[str, ...]:
-        """Return what was refused before."""
-        before = self._said.pop(key, None)
-        if len(self._said) < _SAID_MAX and reasons:
-            self._said[key] = _Refusal(reasons, self._now().timestamp() + seconds)
+        """Return what was refused lately."""
+        now_seconds = self._now().timestamp()
+        said = {of: one for of, one in self._said.items() if now_seconds < one.until_seconds}
+        before = said.pop(key, None)
+        if len(said) < _SAID_MAX and reasons:
+            said[key] = _Refusal(reasons, now_seconds + seconds)
+        self._said = said
         return () if before is None else before.reasons
 
 

@@ -74,9 +74,10 @@ class Relayed:
             tables = incoming.tables(picture, after.totals)
             self._clients.take_relayed(head.filesystem, tables, head.period_seconds)
         if not is_overtaken:  # of an earlier tick nobody would expect more
-            self._note(relay, picture, after.lower)
+            is_ahead = head.tick_seconds > now_seconds and not incoming.is_present(head, now_seconds)
+            self._note(relay, picture, after.lower, is_ahead=is_ahead)
 
-    def _note(self, relay: str, picture: Picture, lower_nodes: int) -> None:
+    def _note(self, relay: str, picture: Picture, lower_nodes: int, *, is_ahead: bool) -> None:
         head = picture.head
         status = self._statuses.get(head.filesystem)
         if lower_nodes and not (status and status.lower_nodes):
@@ -94,6 +95,7 @@ class Relayed:
             complete=head.complete,
             nodes=len(picture.nids),
             lower_nodes=lower_nodes,
+            is_ahead=is_ahead,
         )
 
 
@@ -111,6 +113,9 @@ def relay_troubles(site: Site, told: Sequence[RelayStatus], now_seconds: float) 
             elif now_seconds - one.tick_seconds > _SILENT_PERIODS * one.period_seconds:
                 last = datetime.fromtimestamp(one.tick_seconds, UTC)
                 yield accept.name, f"nothing was told of {name} since {last:%Y-%m-%d %H:%M:%S} UTC"
+            elif one.is_ahead:
+                ahead = f"what is told of {name} is of a time to come, so that no rates are shown"
+                yield accept.name, f"{ahead}: is the clock of its aggregator ahead, or this one's behind?"
             elif one.lower_nodes:
                 lower = f"{one.lower_nodes} nodes of {name} have lower totals than before"
                 yield accept.name, f"{lower}, which are held until they are passed: was its ledger restored?"

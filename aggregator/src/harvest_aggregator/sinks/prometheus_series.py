@@ -79,6 +79,8 @@ class Picture:
     """Where anything could be done, such as targets: of one that is new nobody knows when its work was done."""
     scope: Callable[[Column], str]
     labels: Callable[[Subject], tuple[str, ...]] = lambda _: ()
+    waits: bool = False
+    """Whether who has series in a scope that is not there waits for it, as what it does there goes on unseen."""
     naming: str = ""
     """How subjects are called: if otherwise than in the last picture, what they did is not to be compared with that."""
     renamed: Callable[["Series"], tuple[Totals, Totals]] = lambda _: (NO_TOTALS, NO_TOTALS)
@@ -208,12 +210,14 @@ class Series:
         cells = self._cells
         is_away = np.array([picture.scope(column) not in picture.scopes for column in self.columns], np.bool_)
         held = cells.released & (cells.said < 0)  # another process showed it, and now nobody knows its total
-        held_away = held & is_away[cells.cell & COLUMN]
+        of_away = is_away[cells.cell & COLUMN]
+        held_away = held & of_away
         moving = (cells.since > moment.now - HOLD_SECONDS) | (held & ~held_away)
         stay = {0, *(cells.cell[moving] >> BITS).tolist()}
         rest = [number for number in self.subjects if number not in stay]
         over = {number for number in rest if picture.is_over(self.subjects[number])}
-        self.away = over.intersection((cells.cell[held_away] >> BITS).tolist()) - lost
+        waiting = cells.cell[of_away if picture.waits else held_away]
+        self.away = over.intersection((waiting >> BITS).tolist()) - lost
         for number in (over - self.away) | lost:
             entry = self._entry(number)
             came = dict(zip(entry.cells, np.maximum(cells.said[cells.of(number)], 0).tolist(), strict=True))

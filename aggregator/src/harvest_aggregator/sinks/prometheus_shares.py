@@ -33,6 +33,7 @@ def _picture(
     scopes: frozenset[str],
     scope: Callable[[Column], str],
     labels: Callable[[Subject], tuple[str, ...]] = lambda _: (),
+    waits: bool = False,
 ) -> Picture:
     def totals(series: Series) -> Totals:
         return gathered(
@@ -53,6 +54,7 @@ def _picture(
         scopes=scopes,
         scope=scope,
         labels=labels,
+        waits=waits,
     )
 
 
@@ -156,4 +158,5 @@ def clients(published: Published, named: Callable[[Client], tuple[str, ...] | No
         scopes=frozenset(published.client_tables),
         scope=lambda column: column[0],
         labels=lambda subject: named(known[str(subject)]) or (),
+        waits=True,  # with a link that is cut all nodes of a file system are gone at once, and none of them is over
     )
