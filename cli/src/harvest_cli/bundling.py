@@ -59,15 +59,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def done(role: str, act: Callable[[], str], *, everywhere: bool = True) -> int:
-    """Do something that needs the rights of a role of the chart; say what came of it, and return the exit code."""
-    binding = f"clusterrolebinding {role}" if everywhere else f"rolebinding {role}"
-    where = "" if everywhere else " --namespace=THE-SITE-S"
+    """Do something that needs the rights of a role of the chart; say what came of it, and return the exit code.
+
+    ``everywhere`` tells whether the role is needed in the whole cluster, or in the site's namespace alone.
+    """
+    binding, where = ("clusterrolebinding", "") if everywhere else ("rolebinding", " --namespace=NAMESPACE-OF-THE-SITE")
     try:
         said = act()
     except ForbiddenError as error:
         complain(
             f"{error}\nThe chart's ClusterRole {role} has what this command needs. Somebody who may gives it to you:\n"
-            f"  kubectl create {binding}-YOU --clusterrole={role} --user=YOU{where}"
+            f"  kubectl create {binding} {role}-YOU --clusterrole={role} --user=YOU{where}"
         )
         return WRONG
     except (ConfigError, PkiError) as error:

@@ -7,9 +7,11 @@ from datetime import timedelta
 import pytest
 from typing_extensions import override
 
-from harvest_cli.bundles import BundleError
+from harvest_cli.bundles import WRONG, BundleError
+from harvest_cli.bundling import done
+from harvest_cli.kube import ForbiddenError
 from harvest_cli.signing_requests import Json
-from harvest_cli.tokens import create
+from harvest_cli.tokens import ROLE, create
 from harvest_pki.certificates import fingerprint
 from harvest_pki.errors import PkiError
 from harvest_pki.tokens import Entry, Token, digest
@@ -63,3 +65,15 @@ def test_whoever_is_not_listed_gets_none_and_nobody_else_either() -> None:
     with pytest.raises(BundleError, match="the operator has not looked at the site yet"):
         cluster.tokens("oss1")
     assert cluster.created == []
+
+
+def test_who_lacks_the_right_is_told_of_one_for_the_sites_namespace_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the whole cluster, creating Secrets would be far too much."""
+
+    def refused() -> str:
+        raise ForbiddenError("secrets is forbidden")
+
+    assert done(ROLE, refused, everywhere=False) == WRONG
+    told = capsys.readouterr().err
+    assert f"kubectl create rolebinding {ROLE}-YOU --clusterrole={ROLE} --user=YOU --namespace=" in told
+    assert "clusterrolebinding" not in told
