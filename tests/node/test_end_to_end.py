@@ -19,6 +19,7 @@ import pytest
 
 from demo.processes import BIN, free_port, run
 from packing.programs import version
+from support.bare_metal import BareMetal
 from support.chart import CHART
 from support.kubernetes.node import Node
 from support.kubernetes.programs import programs
@@ -243,3 +244,45 @@ def test_a_head_in_another_namespace_has_its_nodes_exactly_also_after_its_pod_wa
         head.remove()
         site.apply()
     site.wait(lambda: site.pod().is_ready and site.pod().uid != relaying.uid, "the site as it was")
+
+
+def test_a_server_with_the_package_joins_by_token_renews_and_is_cut_off(site: RealSite, tmp_path: Path) -> None:
+    """As docs/how-to/fleet.md says; here its certificates live for a minute."""
+    server = BareMetal(site, "oss1", tmp_path)
+    site.apply(certificates={"agentLifetime": "1m"})
+    site.wait(site.is_seen, "the operator's knowledge of the change")
+    token = server.token()
+    said = server.join(token)
+    assert f"oss1 has joined site {NAME}" in said
+    site.compare()
+    by_hand = site.agents["oss1"]
+    with site.lustre.held():  # what is evicted while no agent reads nobody could know
+        by_hand.stop()
+        site.agents["oss1"] = server.agent
+        server.start()
+        site.wait(lambda: "uplink.connected" in server.agent.log.read_text(), "the agent of the package")
+    assert "agent.end waiting=0" in by_hand.tail(), "its spool stays behind: all of it must have been sent"
+    try:
+        site.compare()
+        serials = [server.serial]
+
+        def renewed() -> bool:
+            serials.extend({server.serial} - set(serials))
+            return len(serials) > 2
+
+        site.wait(renewed, "two renewals")
+        site.compare()
+        assert "is there already" in server.join(token)
+
+        site.apply(filesystems=[{"name": "scratch", "servers": sorted({*SERVERS} - {"oss1"})}])
+        began = time.monotonic()
+        site.wait(lambda: f"oss1 is not listed in site {NAME}" in server.agent.log.read_text(), "the end of its stream")
+        print(f"\ncut off {time.monotonic() - began:.1f} s after it was taken out of the site")
+        site.wait(lambda: "oss1" not in site.connected(), "the end of the server")
+        site.apply()
+        site.compare()
+    finally:
+        server.agent.stop()
+        site.agents["oss1"] = by_hand
+        by_hand.start()
+        site.apply()

@@ -23,7 +23,7 @@ class BusyLustre:
     def __init__(self, root: Path) -> None:
         simulated = Settings(oss=OSS, mds=MDS, fsnames=("scratch",), provable=True, event_seconds=0)
         world = World(
-            seconds=lambda: time.monotonic() - self._still_seconds,
+            seconds=time.monotonic,
             epoch_seconds=int(time.time()),
             sleep=time.sleep,
             say=lambda _: None,
@@ -31,9 +31,7 @@ class BusyLustre:
             is_report_wanted=lambda: False,
         )
         self.root = root
-        self._still_seconds = 0.0
         self._live = Live(simulated, root=root, for_seconds=_HOURS, world=world)
-        self._step = self._live.step
         self._lock = threading.Lock()
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -43,14 +41,14 @@ class BusyLustre:
     def held(self) -> Iterator[Truth]:
         """Let nothing happen meanwhile but that agents read; give what they were shown until now."""
         with self._lock:
-            began = time.monotonic()
-            self._step = self._live.face.poll
+            self._live.step()
+            self._live.is_held = True
         try:
             yield self._live.site.truth
         finally:
             with self._lock:
-                self._still_seconds += time.monotonic() - began
-                self._step = self._live.step
+                self._live.step()
+                self._live.is_held = False
 
     def notice(self) -> None:
         """Take notice of all that was read."""
@@ -67,4 +65,4 @@ class BusyLustre:
     def _run(self) -> None:
         while not self._is_over.wait(_TICK_SECONDS):
             with self._lock:
-                self._step()
+                self._live.step()

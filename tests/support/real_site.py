@@ -117,6 +117,11 @@ class RealSite:
         """Return what is told about the site."""
         return status_of(self.api, SPACE, NAME)
 
+    def is_seen(self) -> bool:
+        """Tell whether the operator has acted on the site as it is now."""
+        body = self.api.get(PATH)
+        return bool(body["status"]["observedGeneration"] == body["metadata"]["generation"])
+
     def columns(self) -> list[str]:
         """Return what ``kubectl get hs`` shows of the site, but its age."""
         return self.kubectl("get", "hs", NAME, "--no-headers").split()[:-1]
@@ -209,6 +214,10 @@ class RealSite:
     def servers(self) -> set[str]:
         """Return the servers that the aggregator knows."""
         return {one["name"] for one in self.get("/api/v1/servers")["servers"]}
+
+    def connected(self) -> set[str]:
+        """Return the servers whose agents the aggregator hears."""
+        return {one["name"] for one in self.get("/api/v1/servers")["servers"] if one["connected"]}
 
     def _has_swept(self, tick: int) -> bool:
         told = self.get("/api/v1/servers")

@@ -191,9 +191,7 @@ class DiskFace:
         before = self._present.get(key)
         if before is not None and before.shows(showings):
             is_new = text != before.text
-            # the clocks of a kernel that is gone must not stand beside the id of the next
-            is_of_this_boot = before.written_ns > self._site.servers[key[0]].clock.booted_ns
-            is_recent = is_of_this_boot and now_ns - before.written_ns < _STATS_PERIOD_NS
+            is_recent = now_ns - before.written_ns < _STATS_PERIOD_NS
             if not is_new or (file.says_time_of_read and is_recent):
                 before.valid_ns = now_ns
                 return

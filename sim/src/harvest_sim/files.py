@@ -19,8 +19,8 @@ def server_files(
     root = places(version, Kind.OST).parameters
     # Linux tells its clocks here, not Lustre: how long it is up, and when it booted by the wall clock of now;
     # before the boot's id, as files on disk are written in this order: whoever sees the id must find its clocks
-    yield UPTIME, _clock(lambda: b"%.2f 0.00\n" % (clock.boot_ns() / NSECS))
-    yield STAT, _clock(lambda: b"btime %d\n" % ((clock.wall_ns() - clock.boot_ns()) // NSECS))
+    yield UPTIME, _plain(lambda: b"%.2f 0.00\n" % (clock.boot_ns() / NSECS), lambda: False)
+    yield STAT, _plain(lambda: b"btime %d\n" % ((clock.wall_ns() - clock.boot_ns()) // NSECS), lambda: False)
     yield BOOT_ID, _constant(f"{boot_id}\n".encode())
     yield f"{root}/version", _constant(version_text(version))
     yield f"{root}/jobid_var", _constant(f"{jobid_var}\n".encode())
@@ -69,10 +69,6 @@ def _stats(stats: Stats) -> File:
 
 def _plain(compose: Callable[[], bytes], is_gone: Callable[[], bool]) -> File:
     return small_file(lambda: (compose(), []), is_gone=is_gone)
-
-
-def _clock(compose: Callable[[], bytes]) -> File:
-    return small_file(lambda: (compose(), []), is_gone=lambda: False, says_time_of_read=True)
 
 
 def _constant(text: bytes) -> File:

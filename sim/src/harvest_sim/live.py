@@ -41,6 +41,8 @@ class Live:
         self.site = build_site(settings, rng, epoch_seconds=world.epoch_seconds)
         self.face = DiskFace(self.site, root, rng)
         self.elapsed_seconds = 0.0
+        self.is_held = False
+        """Whether nobody does anything: time goes on, and files are read."""
         self.queue = Queue()
         self._slurm = SlurmHost(root / settings.slurm, self.queue) if settings.slurm else None
         self._player = build_player(
@@ -78,16 +80,22 @@ class Live:
         if elapsed >= self._end_at:
             self._player.stop()
         self.face.poll()
-        self._player.play_until(round(elapsed * NSECS))
-        self.face.perform_due()
-        if elapsed < self._end_at:
-            self._admins.act()
+        if self.is_held:
+            self._player.rest_until(round(elapsed * NSECS))
+        else:
+            self._play(elapsed)
         if elapsed >= self._publish_at:
             self.face.publish()
             if self._slurm is not None:
                 began = self._world.epoch_seconds + self._start - self._made
                 self._slurm.publish(self.site.now_ns, began)
             self._publish_at = elapsed + self._settings.publish_seconds
+
+    def _play(self, elapsed: float) -> None:
+        self._player.play_until(round(elapsed * NSECS))
+        self.face.perform_due()
+        if elapsed < self._end_at:
+            self._admins.act()
 
 
 def run(settings: Settings, *, root: Path, truth_path: Path, for_seconds: float, world: World) -> Site:

@@ -23,6 +23,8 @@ class Player:
         self._waiting: list[Operation] = []
         self._held: set[tuple[str, bytes]] = set()
         """Who has operations that wait: the later ones wait behind them."""
+        self._rested_ns = 0
+        """So much later is everything done."""
 
     @property
     def is_done(self) -> bool:
@@ -32,10 +34,15 @@ class Player:
     def play_until(self, until_ns: int) -> None:
         """Do everything that is due, and move the site's time to ``until_ns``."""
         self._resume()
-        while self._next is not None and self._next.at_ns <= until_ns:
-            self._site.time.advance_to(self._next.at_ns)
+        while self._next is not None and (due_ns := self._next.at_ns + self._rested_ns) <= until_ns:
+            self._site.time.advance_to(due_ns)
             self._perform_or_wait(self._next)
             self._next = next(self._operations, None)
+        self._site.time.advance_to(until_ns)
+
+    def rest_until(self, until_ns: int) -> None:
+        """Do nothing while the site's time moves on: servers' clocks never stand still, and idle records grow old."""
+        self._rested_ns += max(until_ns - self._site.now_ns, 0)
         self._site.time.advance_to(until_ns)
 
     def stop(self) -> None:
