@@ -246,6 +246,41 @@ def test_troubles_are_tried_again_soon_and_then_less_often() -> None:
     assert here.problems() == []
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        OSError("No space left on device"),  # as of a log that cannot be written
+        {"events": [{"serial": "0a"}]},
+        {"events": 7},
+        {"wait_seconds": "soon"},
+        ["nothing"],
+    ],
+)
+def test_nothing_ends_renewing_and_what_is_odd_is_told(monkeypatch: pytest.MonkeyPatch, said: object) -> None:
+    here, waits, seen = renewal(), list[float](), list[list[str]]()
+    answers = iter([said, said, {"events": [], "wait_seconds": 3600.0}])
+
+    def look() -> object:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    class Stopped:
+        def wait(self, seconds: float) -> bool:
+            waits.append(seconds)
+            seen.append(here.problems())
+            return len(waits) > 3
+
+    monkeypatch.setattr(here, "_look", look)
+    monkeypatch.setattr(here, "_stopped", Stopped())
+    monkeypatch.setattr("random.random", lambda: 1.0)
+    here._run()  # noqa: SLF001 - the thread, in this one
+    assert waits == [5.0, 10.0, 20.0, 3600.0]
+    assert [len(problems) for problems in seen] == [0, 1, 1, 0]
+    assert seen[1][0].startswith("what renews the certificate failed: ")
+
+
 UPLINK = {
     "address": "h:8023",
     "server_name": "main.example.harvest",
