@@ -109,3 +109,47 @@ def test_a_server_joins_renews_and_is_cut_off(
 
     wait_for(cut_off, "the server to be refused", seconds=SECONDS)
     assert logged(operator, "a server joined")
+
+
+def test_while_the_ca_is_broken_nobody_joins_or_renews_and_all_is_well_once_it_is_mended(
+    served: Scene, operator: ForkedOperator, person: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wait_for(lambda: logged(operator, "servers may join"), "a port", seconds=SECONDS)
+    address = f"127.0.0.1:{logged(operator, 'servers may join')[-1]['port']}"
+    here = ("--namespace", served.namespace, "--kubeconfig", str(person))
+    assert main(["token", "create", "hard", "oss[1-2]", *here]) == 0
+    first, second = capsys.readouterr().out.split()
+    server = Joined(tmp_path / "oss1")
+    ran = server.join(address, first)
+    assert ran.returncode == 0, ran.stderr
+    tls = read_tls(server.tls)
+    trusted, at = load_bundle(tls.ca), Address.parse(address)
+
+    def answers() -> bool:
+        try:
+            return trusted_now(at, "hard", trusted) == trusted
+        except AwayError:
+            return False
+
+    secret = f"/api/v1/namespaces/{served.namespace}/secrets/harvest-hard-ca"
+    whole = served.api.get(secret)["data"]["tls.key"]
+    served.api.patch(secret, {"data": {"tls.key": "eA=="}})
+    wait_for(lambda: not answers(), "the CA to be seen as it is", seconds=SECONDS)
+    with pytest.raises(AwayError, match="the CA cannot answer now"):
+        renew(at, tls.certificate, load_key(tls.key), new_key(), trusted)
+
+    def told() -> bool:
+        conditions = served.status()["conditions"]
+        return any((one["type"], one["reason"]) == ("CertificatesValid", "CaUnusable") for one in conditions)
+
+    wait_for(told, "a condition that says so", seconds=SECONDS)
+    waiting = Joined(tmp_path / "oss2")
+    ran = waiting.join(address, second)
+    assert (ran.returncode, "the CA cannot answer now" in ran.stderr) == (2, True)
+    reasons = [str(said["reason"]) for said in logged(operator, "joining is in trouble")]
+    assert all("secret/harvest-hard-ca is no CA that can be used" in reason for reason in reasons)
+    served.api.patch(secret, {"data": {"tls.key": whole}})
+    wait_for(answers, "the CA to be seen as it was", seconds=SECONDS)
+    renew(at, tls.certificate, load_key(tls.key), new_key(), trusted)
+    ran = waiting.join(address, second)
+    assert ran.returncode == 0, ran.stderr

@@ -64,6 +64,12 @@ class Joining:
             self._contexts.update(new)
             self._sites.update(dict.fromkeys(labels, key))
 
+    def close(self, key: SiteKey, why: str) -> None:
+        """Have whoever comes told to come again, and the log why; clients know the site as before."""
+        with self._lock:
+            if key in self._places:
+                self._places[key].why_closed = why
+
     def forget(self, key: SiteKey) -> None:
         """Let nobody join a site any more."""
         with self._lock:
@@ -98,9 +104,12 @@ class _Place:
 
     def __init__(self, cluster: Kubernetes, loop: asyncio.AbstractEventLoop, mint: Mint, site: Joinable) -> None:
         self._site, self._mint = site, mint
+        self.why_closed: str | None = None
         self.tokens: Final[TokenStore] = _Tokens(cluster, loop, site)
 
     def door(self) -> Door:
+        if self.why_closed is not None:
+            raise PkiError(self.why_closed)
         return self._site.door
 
     def issue(self, identity: Identity, key: PublicKey, door: Door, now: datetime) -> x509.Certificate:

@@ -10,7 +10,7 @@ import structlog
 
 from harvest_operator.agenda import Agenda, SiteKey
 from harvest_operator.cluster import ConflictError, ForbiddenError, RefusedError, UnavailableError
-from harvest_operator.conditions import Reason
+from harvest_operator.conditions import FALSE, Reason
 from harvest_operator.deciding import decide
 from harvest_operator.joinables import Joinable, is_over, joinable
 from harvest_operator.manifests import Options
@@ -79,6 +79,9 @@ class Joinings(Protocol):
 
     def follow(self, key: SiteKey, site: Joinable, now: datetime) -> None:
         """Let servers join a site as it is now."""
+
+    def close(self, key: SiteKey, why: str) -> None:
+        """Give nobody a certificate until the site is followed again, and say why."""
 
     def forget(self, key: SiteKey) -> None:
         """Let nobody join any more."""
@@ -168,10 +171,16 @@ class Reconciler:
     def _open_door(self, key: SiteKey, site: Site, owner: Owner, plan: Plan, objects: Mapping[Key, Object]) -> None:
         """Let servers join as the site is now, whatever else cannot be written: who was taken out is out.
 
-        Nothing is changed where its CA was not read yet, as at the begin of a rotation.
+        A CA that was taken away, or cannot be used, gives nobody a certificate though its key be remembered: whoever
+        took it away wanted that, and it is so for requests, too. While Kubernetes says nothing, all is as it was.
         """
-        if self.joining is not None and plan.trust is not None:
+        if self.joining is None:
+            return
+        if plan.trust is not None:
             self.joining.follow(key, joinable(site, owner, plan.trust, objects), self.now())
+        else:
+            why = plan.certificates.message if plan.certificates.status == FALSE else "its CA is being made"
+            self.joining.close(key, f"site {owner.name} in namespace {owner.namespace}: {why}")
 
     def _forget(self, key: SiteKey) -> None:
         self._seen.pop(key, None)

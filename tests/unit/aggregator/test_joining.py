@@ -13,6 +13,7 @@ from harvest_pki.joining import Uplink
 from harvest_pki.joining_folders import tokens_of
 from harvest_pki.tokens import digest
 from harvest_site.loading import load
+from harvest_site.model import Site
 from unit.pki.making import DAY, NOW, authority
 
 CA = authority()
@@ -55,7 +56,12 @@ def test_a_change_of_the_site_counts_at_once_and_a_broken_one_lets_nobody_in(pat
 def test_who_asks_again_and_again_costs_the_site_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody may ask for the CAs: what servers are told, perhaps thousands, is put together once."""
     reads: list[Path] = []
-    monkeypatch.setattr(joining, "load", lambda path: reads.append(path) or load(path))
+
+    def read(path: Path) -> Site:
+        reads.append(path)
+        return load(path)
+
+    monkeypatch.setattr(joining, "load", read)
     door = SiteDoor(path, {}, None)
     for _ in range(1000):
         assert door("example", (CA.certificate,)).trusted == (CA.certificate,)
