@@ -12,6 +12,7 @@ from harvest_operator.agenda import Agenda, SiteKey
 from harvest_operator.cluster import ConflictError, ForbiddenError, RefusedError, UnavailableError
 from harvest_operator.conditions import FALSE, Reason
 from harvest_operator.deciding import decide
+from harvest_operator.issued import note, place_of
 from harvest_operator.joinables import Joinable, is_over, joinable
 from harvest_operator.manifests import Options
 from harvest_operator.minting import Mint
@@ -234,6 +235,8 @@ class Reconciler:
                 while is_open(now) and (said := judged(now, now=self.now())) is not None:
                     if said.is_refusal and not await self._is_as_judged(key, owner):
                         raise ConflictError("the site was changed, and may list now whom it did not")
+                    if said.issued is not None and owner is not None and site is not None:
+                        await note(self.cluster, place_of(owner, site), said.issued, self.now())
                     now = await self.cluster.answer(said)
                     name = request["metadata"]["name"]
                     _log.info("answered a request", site=key[1], namespace=key[0], request=name, said=said.message)

@@ -118,7 +118,7 @@ async def _joins(scene: Scene) -> None:
     answer = Answer.parse(reply.body)
     assert issued_by(load_certificate(answer.certificate), OLD.certificate)
     assert [one.address for one in answer.uplinks] == [":30023", "b.example:8023"]
-    (found,) = scene.cluster.objects.values()
+    (found,) = [one for one in scene.cluster.objects.values() if "token" in one["data"]]
     entry = entry_of(found)
     assert entry is not None
     assert entry.used_by
