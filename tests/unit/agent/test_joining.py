@@ -169,8 +169,21 @@ def test_a_clock_that_is_far_ahead_is_told_and_asks_no_more_often(ca: Ca) -> Non
     """The new certificate is made by the CA's clock."""
     said = look(ADDRESS, ca.link, now=NOW + 2 * LIFETIME, chance=1.0)
     assert events(said) == ["join.renewed"]
-    assert "by the clock of this server the new certificate" in said["problem"]
+    assert said["problem"] == (
+        "by the clock of this server the certificate, from 2026-02-28 to 2026-05-30, is not valid now: set the clock"
+    )
     assert said["wait_seconds"] == LOOK.total_seconds()
+
+
+def test_a_clock_that_is_far_behind_is_told_and_all_is_well_once_it_is_set(ca: Ca) -> None:
+    """By it nothing is ever due: where the certificate ends, by other clocks, is told by the aggregator's metric."""
+    first = serial(ca)
+    said = look(ADDRESS, ca.link, now=NOW - 60 * DAY, chance=1.0)
+    assert (events(said), "is not valid now: set the clock" in said["problem"]) == ([], True)
+    assert said["wait_seconds"] == LOOK.total_seconds()
+    assert "problem" not in ca.look()
+    assert serial(ca) == first
+    assert events(ca.look(70 * DAY)) == ["join.renewed"]
 
 
 @pytest.mark.parametrize("name", ["tls.key", "ca.crt", "tls.crt"])
