@@ -1,6 +1,7 @@
 """What somebody may try who wants to be a server of the site, or wants nobody to be one."""
 
 import http.client
+import ipaddress
 import json
 import socket
 import ssl
@@ -16,6 +17,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from harvest_agent.joining import client
 from harvest_agent.joining.client import Address, AwayError, RefusedError, join, renew, trusted_now
@@ -33,7 +35,8 @@ from harvest_pki.serving import JoiningServer, server_context
 from harvest_pki.tokens import TOKEN_LIFETIME, Entry, Token
 from support.joining import SITE, server, serving, started, written
 from support.processes import running, wait_for
-from unit.pki.test_desks import Scene, asking
+from unit.pki.test_desks import Scene, asking, asking_more
+from unit.pki.test_desks import server as server_identity
 
 
 def now() -> datetime:
@@ -148,6 +151,35 @@ def test_a_stolen_certificate_is_of_no_use_without_its_key_nor_once_it_is_denied
         with pytest.raises(RefusedError, match="is denied by `denySerials`"):
             renew(here.address, answer.certificate, key, key, trusted)
         renew(here.address, again.certificate, key, key, trusted)  # each serial is denied by itself
+
+
+def test_who_asks_for_another_name_or_for_more_than_his_own_gets_no_certificate_and_spoils_no_token(
+    tmp_path: Path,
+) -> None:
+    """With a good token, over the wire: nothing is issued, as the index says, and the token's server joins with it."""
+    site, token = new_site(tmp_path), token_of(tmp_path)
+    ca = CaFolder(tmp_path / "ca")
+    with opened(site) as here:
+        for request in (
+            asking("oss2"),
+            asking_more("oss1", server_identity("oss2").alternative_name),
+            asking_more("oss1", x509.DNSName("main.example.harvest")),
+            asking_more("oss1", x509.IPAddress(ipaddress.ip_address("127.0.0.1"))),
+        ):
+            body = JoinRequest(secret=token.secret, request=request).body()
+            head = f"POST {JOIN_PATH} HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            with raw(here.address, token) as connection:
+                connection.sendall(head + body)
+                assert int(connection.recv(64).split()[1]) in {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN}
+        assert [event for event, _ in here.said] == ["joining was refused"] * 4
+        assert ca.issued() == ()
+        made, _ = join(here.address, token, KEY)
+        assert [one.serial for one in ca.issued()] == [made.serial_number]
+        assert [str(name.value) for name in alternative_names(made)] == ["harvest:example:server:oss1"]
+
+
+def alternative_names(certificate: x509.Certificate) -> list[x509.UniformResourceIdentifier]:
+    return list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
 
 
 def test_clients_that_know_an_earlier_ca_are_still_answered(tmp_path: Path) -> None:
