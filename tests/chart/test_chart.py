@@ -58,7 +58,13 @@ def test_an_unknown_value_is_refused_wherever_it_stands(place: str) -> None:
 
 @pytest.mark.parametrize(
     "setting",
-    ["operator.replicas=2", "images.pullPolicy=Sometimes", "images.prefix=registry.example", "rules.enabled=maybe"],
+    [
+        "operator.replicas=2",
+        "images.pullPolicy=Sometimes",
+        "images.prefix=registry.example",
+        "rules.enabled=maybe",
+        "join.service.externalTrafficPolicy=Here",
+    ],
 )
 def test_nonsense_and_more_than_one_operator_are_refused(setting: str) -> None:
     ran = helm("template", "harvest", str(CHART), "--set", setting)
@@ -117,10 +123,23 @@ def test_servers_join_at_a_service_of_the_operator() -> None:
     pod = of_kind(rendered(), "Deployment")["spec"]["template"]
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
     assert {"name": "join", "containerPort": 8025, "protocol": "TCP"} in pod["spec"]["containers"][0]["ports"]
+    assert service["spec"]["externalTrafficPolicy"] == "Cluster"
     without = rendered("join.enabled=false")
     assert "Service" not in {one["kind"] for one in without}
     (container,) = of_kind(without, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert not any("join" in json.dumps(one) for one in (container["args"], container["ports"]))
+
+
+@pytest.mark.parametrize("kind", ["NodePort", "LoadBalancer"])
+def test_servers_may_be_told_apart_by_their_addresses(kind: str) -> None:
+    local = ("join.service.externalTrafficPolicy=Local", f"join.service.type={kind}")
+    assert of_kind(rendered(*local), "Service")["spec"]["externalTrafficPolicy"] == "Local"
+
+
+def test_a_service_that_nobody_outside_reaches_says_nothing_of_where_he_comes_from() -> None:
+    """Kubernetes refuses it."""
+    inner = of_kind(rendered("join.service.type=ClusterIP"), "Service")["spec"]
+    assert (inner["type"], "externalTrafficPolicy" in inner) == ("ClusterIP", False)
 
 
 def test_images_are_pulled_with_the_same_secrets_by_the_operator_and_its_aggregators() -> None:

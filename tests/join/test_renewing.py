@@ -1,12 +1,17 @@
 """Certificates that live for seconds are renewed by a running agent, whatever happens around it."""
 
+import json
+import subprocess
+import sys
 import time
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 from harvest_pki.certificates import fingerprint, load_bundle, load_certificate
 from harvest_pki.checks import issued_by
-from harvest_pki.folders import CaFolder
-from support.joining import SITE, Joined, server, serving, started, written
+from harvest_pki.folders import CaFolder, read_tls
+from support.joining import SITE, Joined, agent, server, serving, started, written
 from support.processes import running, wait_for
 
 PATIENCE = 120.0
@@ -46,6 +51,57 @@ def test_a_certificate_is_renewed_again_and_again_and_after_its_end(tmp_path: Pa
         wait_for(lambda: written(site) == 3, "what the job wrote meanwhile", seconds=PATIENCE)
         assert len(joining.events("a certificate was renewed")) >= 3
         assert joining.events("renewing was refused") == []
+
+
+def test_who_cannot_renew_says_so_everywhere_long_before_the_end(tmp_path: Path) -> None:
+    """In the aggregator's API, from which `harvest doctor` reads, in its metric, and in the server's own doctor."""
+    with running(tmp_path, site=SITE) as site, serving(site) as joining:
+        here = Joined(tmp_path / "oss1")
+        assert here.join(joining.address, *joining.tokens("oss1")).returncode == 0
+        joining.stop()
+        here.start()
+        try:
+            wait_for(lambda: server(site, "oss1").get("problems"), "the agent to say what is wrong", seconds=PATIENCE)
+            (problem,) = server(site, "oss1")["problems"]
+            assert problem.startswith("renewing the certificate fails: ")
+            assert problem.endswith("It is valid for 89 days more")
+            with urllib.request.urlopen(f"{site.url}metrics") as page:  # noqa: S310
+                lines = page.read().decode().splitlines()
+            (line,) = [line for line in lines if line.startswith("harvest_agent_certificate_end_seconds{")]
+            assert (line.split()[0], float(line.split()[1])) == (
+                'harvest_agent_certificate_end_seconds{agent="oss1"}',
+                certificate_end(here),
+            )
+            said = agent("doctor", "--config", str(here.config), "--root", str(here.root)).stdout
+            assert f"its certificate ends in 89 days, renewed at {joining.address}" in said
+            joining.start()
+            wait_for(lambda: not server(site, "oss1")["problems"], "the agent to be well", seconds=PATIENCE)
+        finally:
+            here.kill()
+
+
+def test_a_full_disk_leaves_the_old_certificate_is_told_and_mended_by_itself(tmp_path: Path) -> None:
+    """The agent's own child: it may write a key, which is short, and no certificate, as on a disk that fills up."""
+    with running(tmp_path, site=SITE) as site, serving(site, "--lifetime", "3s") as joining:
+        here = Joined(tmp_path / "oss1")
+        assert here.join(joining.address, *joining.tokens("oss1")).returncode == 0
+        before, asked = here.serial, json.dumps({"address": joining.address, "folder": str(here.tls)})
+
+        def looked(*limit: str) -> dict[str, Any]:
+            child = [*limit, sys.executable, "-m", "harvest_agent.joining.looking"]
+            ran = subprocess.run(child, input=asked, capture_output=True, text=True, check=True)
+            said: dict[str, Any] = json.loads(ran.stdout)
+            return said
+
+        wait_for(lambda: time.time() > certificate_end(here), "the certificate's end", seconds=PATIENCE)
+        said = looked("prlimit", "--fsize=241")
+        assert "File too large" in said["problem"]
+        assert "It expired on" in said["problem"]
+        assert here.serial == before
+        read_tls(here.tls)
+        assert sorted(path.name for path in here.state.iterdir()) == sorted(["tls", str(here.tls.readlink())])
+        assert [one["event"] for one in looked()["events"]] == ["join.renewed"]
+        assert here.serial != before
 
 
 def test_a_rotation_of_the_ca_reaches_agents_by_itself(tmp_path: Path) -> None:

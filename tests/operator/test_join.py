@@ -1,5 +1,6 @@
 """Servers join a site of a real API server, with tokens that somebody with few rights has made."""
 
+import base64
 import json
 import tomllib
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import pytest
 
 from harvest_agent.joining.client import Address, AwayError, RefusedError, renew, trusted_now
 from harvest_cli.__main__ import main
-from harvest_pki.certificates import load_bundle, load_certificate
+from harvest_pki.certificates import load_bundle, load_certificate, serial_text
 from harvest_pki.checks import issued_by
 from harvest_pki.folders import read_tls
 from harvest_pki.identities import identity_of
@@ -49,6 +50,12 @@ def logged(operator: ForkedOperator, event: str) -> list[dict[str, object]]:
     return [said for line in lines if line.endswith("}") and (said := json.loads(line))["event"] == event]
 
 
+def issued(scene: Scene) -> list[list[str]]:
+    """Return what was noted of certificates that were given: serial, end, kind and name."""
+    found = scene.api.get(f"/api/v1/namespaces/{scene.namespace}/secrets/harvest-{scene.name}-issued")
+    return [line.split() for line in base64.b64decode(found["data"]["issued"]).decode().splitlines()]
+
+
 def test_a_server_joins_renews_and_is_cut_off(
     served: Scene, operator: ForkedOperator, person: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,7 +93,11 @@ def test_a_server_joins_renews_and_is_cut_off(
         made, _ = renew(Address.parse(address), tls.certificate, load_key(tls.key), new_key(), trusted)
         return made.serial_number
 
-    assert renewed() != certificate.serial_number
+    other_serial = renewed()
+    assert other_serial != certificate.serial_number
+    noted = [[serial, kind, name] for serial, _, kind, name in issued(served)]
+    serials = [serial_text(one) for one in (certificate.serial_number, other_serial)]
+    assert noted == [[serial, "server", "oss1"] for serial in serials]
     served.annotate(rotate_ca="new")
 
     def follows() -> bool:
@@ -109,3 +120,72 @@ def test_a_server_joins_renews_and_is_cut_off(
 
     wait_for(cut_off, "the server to be refused", seconds=SECONDS)
     assert logged(operator, "a server joined")
+
+
+def test_while_the_ca_is_broken_nobody_joins_or_renews_and_all_is_well_once_it_is_mended(
+    served: Scene, operator: ForkedOperator, person: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wait_for(lambda: logged(operator, "servers may join"), "a port", seconds=SECONDS)
+    address = f"127.0.0.1:{logged(operator, 'servers may join')[-1]['port']}"
+    here = ("--namespace", served.namespace, "--kubeconfig", str(person))
+    assert main(["token", "create", "hard", "oss[1-2]", *here]) == 0
+    first, second = capsys.readouterr().out.split()
+    server = Joined(tmp_path / "oss1")
+    ran = server.join(address, first)
+    assert ran.returncode == 0, ran.stderr
+    tls = read_tls(server.tls)
+    trusted, at = load_bundle(tls.ca), Address.parse(address)
+
+    def answers() -> bool:
+        try:
+            return trusted_now(at, "hard", trusted) == trusted
+        except AwayError:
+            return False
+
+    secret = f"/api/v1/namespaces/{served.namespace}/secrets/harvest-hard-ca"
+    whole = served.api.get(secret)["data"]["tls.key"]
+    served.api.patch(secret, {"data": {"tls.key": "eA=="}})
+    wait_for(lambda: not answers(), "the CA to be seen as it is", seconds=SECONDS)
+    with pytest.raises(AwayError, match="the CA cannot answer now"):
+        renew(at, tls.certificate, load_key(tls.key), new_key(), trusted)
+
+    def told() -> bool:
+        conditions = served.status()["conditions"]
+        return any((one["type"], one["reason"]) == ("CertificatesValid", "CaUnusable") for one in conditions)
+
+    wait_for(told, "a condition that says so", seconds=SECONDS)
+    waiting = Joined(tmp_path / "oss2")
+    ran = waiting.join(address, second)
+    assert (ran.returncode, "the CA cannot answer now" in ran.stderr) == (2, True)
+    reasons = [str(said["reason"]) for said in logged(operator, "joining is in trouble")]
+    assert all("secret/harvest-hard-ca is no CA that can be used" in reason for reason in reasons)
+    served.api.patch(secret, {"data": {"tls.key": whole}})
+    wait_for(answers, "the CA to be seen as it was", seconds=SECONDS)
+    renew(at, tls.certificate, load_key(tls.key), new_key(), trusted)
+    ran = waiting.join(address, second)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_one_certificate_is_denied_by_the_serial_that_was_noted_and_the_next_one_is_not(
+    served: Scene, operator: ForkedOperator, person: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wait_for(lambda: logged(operator, "servers may join"), "a port", seconds=SECONDS)
+    at = Address.parse(f"127.0.0.1:{logged(operator, 'servers may join')[-1]['port']}")
+    here = ("--namespace", served.namespace, "--kubeconfig", str(person))
+    assert main(["token", "create", "hard", "oss1", *here]) == 0
+    server = Joined(tmp_path / "oss1")
+    ran = server.join(at.text, capsys.readouterr().out.strip())
+    assert ran.returncode == 0, ran.stderr
+    tls, key = read_tls(server.tls), new_key()
+    trusted = load_bundle(tls.ca)
+    _, answer = renew(at, tls.certificate, load_key(tls.key), key, trusted)
+    stolen, _, _, name = issued(served)[0]
+    assert name == "oss1"
+    served.edit(certificates={"denySerials": [stolen]})
+
+    wanted = served.api.get(served.path)["metadata"]["generation"]
+    wait_for(lambda: served.status()["observedGeneration"] == wanted, "the edit to be seen", seconds=SECONDS)
+    with pytest.raises(RefusedError, match="is denied by `denySerials`"):
+        renew(at, tls.certificate, load_key(tls.key), new_key(), trusted)
+    again, _ = renew(at, answer.certificate, key, new_key(), trusted)
+    assert serial_text(again.serial_number) == issued(served)[-1][0]

@@ -26,10 +26,16 @@ def test_a_server_joins_and_its_unit_renews_the_certificate(tmp_path: Path, pack
     with running(site_folder, site=SITE) as site, serving(site, "--lifetime", "20s") as joining:
         (token,) = joining.tokens("oss1")
         (here.root / "root/token").write_text(token)
+        state = here.root / "var/lib/harvest-agent"
+        user = state.stat().st_uid
+        unheard = here.run("harvest-agent", "join", "127.0.0.1:1", "--token-file", "/root/token")
+        assert (unheard.returncode, "does not answer" in unheard.stderr) == (2, True), unheard.stderr
+        (kept,) = state.glob(".joining-*")
+        assert (kept.stat().st_mode & 0o777, kept.stat().st_uid) == (0o600, user)
         joined = here.run("harvest-agent", "join", joining.address, "--token-file", "/root/token")
         assert joined.returncode == 0, joined.stderr
+        assert not kept.exists()
 
-        user = (here.root / "var/lib/harvest-agent").stat().st_uid
         group = (here.root / "etc/harvest").stat().st_gid
         tls = here.root / "var/lib/harvest-agent/tls"
         config = here.root / "etc/harvest/agent.toml"

@@ -74,14 +74,17 @@ class Proxy:
         except aiohttp.ClientError:
             return _cut(request)
         with contextlib.closing(answer):
+            said = b""
             if request.method not in _READS:
-                await answer.read()
+                said = await answer.read()
                 self.writes.append((request.method, request.path))
                 if self.written is not None:
                     self.written()
             kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP}
             response = web.StreamResponse(status=answer.status, headers=kept)
             await response.prepare(request)
+            if said:
+                await response.write(said)
             copying = asyncio.ensure_future(_copied(answer, response))
             self._streams.add(copying)
             copying.add_done_callback(self._streams.discard)

@@ -49,7 +49,15 @@ class Renewal:
     def _run(self) -> None:
         wait = _FIRST_SECONDS * random.random()  # noqa: S311 - only spreads agents
         while not self._stopped.wait(wait):
-            wait = self._taken(self._look(), random.random())  # noqa: S311
+            wait = self._looked(random.random())  # noqa: S311
+
+    def _looked(self, chance: float) -> float:
+        """Look once; return how long to wait. Nothing ends the thread, or the certificate would end unnoticed."""
+        try:
+            return self._taken(self._look(), chance)
+        except Exception as error:  # noqa: BLE001 - a bug, or a log that cannot be written
+            self._problem = f"what renews the certificate failed: {type(error).__name__}: {error}"
+            return self._troubles.seconds(chance)
 
     def _taken(self, said: Mapping[str, Any], chance: float) -> float:
         """Take in what a child says; return how long to wait."""

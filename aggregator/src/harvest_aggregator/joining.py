@@ -80,15 +80,28 @@ def new_tokens(ca: CaFolder, servers: Iterable[str], *, now: datetime, lifetime:
 
 
 class SiteDoor:
-    """What a site's file says about who may join; it is read again when it was changed."""
+    """What a site's file says about who may join; it is read again when it was changed.
+
+    Anybody may ask for the CAs, as often as he likes: what thousands of servers are told is not put together for that.
+    """
 
     def __init__(self, path: Path, uplinks: Mapping[str, str], lifetime: timedelta | None) -> None:
         self._path, self._uplinks, self._lifetime = path, uplinks, lifetime
-        self._read: tuple[object, Site] | None = None
+        self._read: tuple[object, Door] | None = None
 
     def __call__(self, name: str, trusted: tuple[x509.Certificate, ...]) -> Door:
         """Return what is asked of a site whose CA has this name."""
-        site = self._site()
+        (stamp,) = stamps([self._path])
+        read = self._read
+        if read is None or read[0] != (stamp, name, trusted):
+            self._read = read = (stamp, name, trusted), self._door(name, trusted)
+        return read[1]
+
+    def _door(self, name: str, trusted: tuple[x509.Certificate, ...]) -> Door:
+        try:
+            site = load(self._path)
+        except SiteError as error:
+            raise PkiError(f"{self._path}: {error}") from error
         if site.name not in {None, name}:
             raise PkiError(f"{self._path} is site {site.name}, and the CA is that of site {name}")
         return Door(
@@ -99,15 +112,6 @@ class SiteDoor:
             lifetime=self._lifetime or timedelta(seconds=site.spec.certificates.agent_lifetime_seconds),
             uplinks={server: self._uplinks_of(site, name, server) for server in servers_of(site)},
         )
-
-    def _site(self) -> Site:
-        (stamp,) = stamps([self._path])
-        if self._read is None or self._read[0] != stamp:
-            try:
-                self._read = stamp, load(self._path)
-            except SiteError as error:
-                raise PkiError(f"{self._path}: {error}") from error
-        return self._read[1]
 
     def _uplinks_of(self, site: Site, name: str, server: str) -> tuple[Uplink, ...]:
         names = [one.name for one in aggregators_for(site, server)]

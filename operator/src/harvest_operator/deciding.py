@@ -70,7 +70,7 @@ class _Decision:
 
     def plan(self) -> Plan:
         self._prune()  # first: a port that one Service gives up may be another's
-        condition, trust = self._authority()
+        condition, trust, stored = self._authority()
         is_stored = (SECRET, self._owner.ca) not in {key_of(write.manifest) for write in self._writes}
         token = self._token()
         for one in self._aggregators:
@@ -82,7 +82,7 @@ class _Decision:
             problems=tuple(dict.fromkeys(self._problems)),
             certificates=self._noting_relays(condition),
             issuer=trust.for_agents if trust is not None and is_stored else None,
-            trust=trust if is_stored else None,
+            trust=stored,
             targets=tuple(self._targets(trust, token)),
             look_again=certificates.next_due(
                 self._objects[key]
@@ -109,23 +109,26 @@ class _Decision:
         spec = {name: found["spec"][name] for name in kept if name in found["spec"]}
         return {"apiVersion": KINDS[VOLUME_CLAIM][0], "kind": VOLUME_CLAIM, "metadata": metadata, "spec": spec}
 
-    def _authority(self) -> tuple[Condition, Trust | None]:
+    def _authority(self) -> tuple[Condition, Trust | None, Trust | None]:
+        """Return how the CA stands, who is trusted from now on, and who is so far: as it is stored."""
         try:
-            trust = self._trust()
+            trust, stored = self._trust()
         except NoAuthorityError as error:
             there = (self._given or (SECRET, self._owner.ca)) in self._objects
-            return _certificates(Reason.CA_UNUSABLE if there else Reason.CA_MISSING, str(error)), None
+            return _certificates(Reason.CA_UNUSABLE if there else Reason.CA_MISSING, str(error)), None, None
         end = trust.issuer.certificate.not_valid_after_utc
         if self._now >= end:
-            return _certificates(Reason.CA_UNUSABLE, f"the CA expired on {end:%Y-%m-%d}: {self._how_to_rotate}"), None
+            said = f"the CA expired on {end:%Y-%m-%d}: {self._how_to_rotate}"
+            return _certificates(Reason.CA_UNUSABLE, said), None, None
         if trust.rotation is not None:
-            return _certificates(
-                Reason.ROTATING,
+            said = (
                 f"rotation {trust.rotation}: give every agent new files, then "
-                f"`kubectl annotate hs {self._owner.name} {FINISH_CA_ROTATION}={trust.rotation}`",
-            ), trust
+                f"`kubectl annotate hs {self._owner.name} {FINISH_CA_ROTATION}={trust.rotation}`"
+            )
+            return _certificates(Reason.ROTATING, said), trust, stored
         ends = f", which ends on {end:%Y-%m-%d}: {self._how_to_rotate}" if self._now >= end - _CA_ENDS else ""
-        return _certificates(Reason.VALID, f"issued by the CA of the site{ends}{self._earlier(trust)}"), trust
+        said = f"issued by the CA of the site{ends}{self._earlier(trust)}"
+        return _certificates(Reason.VALID, said), trust, stored
 
     def _noting_relays(self, condition: Condition) -> Condition:
         """Say which relays soon have no certificate that is valid: another site must give them the next."""
@@ -153,10 +156,12 @@ class _Decision:
             return f"put a new one into {shown(self._given)}"
         return f"`kubectl annotate hs {self._owner.name} {ROTATE_CA}={self._now:%Y-%m}`"
 
-    def _trust(self) -> Trust:
+    def _trust(self) -> tuple[Trust, Trust | None]:
+        """Return who is trusted after this look, and who is before it."""
         owner = self._owner
         if self._given is not None:
-            return authorities.given_authority(self._objects.get(self._given), owner, self._given[1])
+            given = authorities.given_authority(self._objects.get(self._given), owner, self._given[1])
+            return given, given
         metadata = owner.metadata(owner.ca, kept=self._is_retained)
         found = self._objects.get((SECRET, owner.ca))
         users = [key for one in self._aggregators if (key := (SECRET, owner.tls(one.name))) in self._objects]
@@ -164,14 +169,13 @@ class _Decision:
             in_use = [self._objects[key] for key in users if owner.owns(self._objects[key])]
             made, trust = authorities.new_authority(owner, metadata, in_use, self._mint, self._now)
             self._make(made)
-            return trust
+            return trust, None
         if not self._may_keep((SECRET, owner.ca), found, users):
             raise NoAuthorityError(f"secret/{owner.ca} may not be used")
-        turned, trust = authorities.turned(
-            found, authorities.own_authority(found, owner), owner, metadata, self._mint, self._now
-        )
+        stored = authorities.own_authority(found, owner)
+        turned, trust = authorities.turned(found, stored, owner, metadata, self._mint, self._now)
         self._make(turned)
-        return trust
+        return trust, stored
 
     def _token(self) -> str | None:
         key = SECRET, self._owner.token
@@ -351,4 +355,6 @@ def _said(key: Key, found: Object | None, wanted: Object) -> tuple[str, str]:
 
 def _certificates(reason: Reason, message: str) -> Condition:
     status = TRUE if reason in {Reason.VALID, Reason.ROTATING} else FALSE
+    if status == FALSE:
+        message = f"{message}; until then nobody gets a certificate, and none is renewed"
     return Condition(type=Type.CERTIFICATES_VALID, status=status, reason=reason, message=message)

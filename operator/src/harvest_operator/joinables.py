@@ -4,8 +4,9 @@ import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
+from harvest_operator import issued
 from harvest_operator.authorities import Trust
 from harvest_operator.minting import content_of
 from harvest_operator.names import SERVICE, Key, Object, Owner
@@ -30,6 +31,8 @@ class Joinable:
     namespace: str
     secrets: str
     """Begin of the names of Secrets with what is kept of its tokens; digests follow."""
+    issued: dict[str, Any]
+    """Metadata of the Secret in which certificates are noted."""
     door: Door
     issuer: Authority
     authorities: tuple[Authority, ...]
@@ -41,6 +44,7 @@ def joinable(site: Site, owner: Owner, trust: Trust, objects: Mapping[Key, Objec
     return Joinable(
         namespace=owner.namespace,
         secrets=owner.join,
+        issued=issued.place_of(owner, site),
         door=Door(
             site=owner.name,
             trusted=trust.bundle,

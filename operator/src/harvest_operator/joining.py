@@ -10,15 +10,16 @@ import threading
 from collections.abc import Coroutine
 from concurrent.futures import TimeoutError as TooLateError
 from datetime import datetime
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from cryptography import x509
 
 from harvest_operator.agenda import SiteKey
 from harvest_operator.cluster import ConflictError, RefusedError, UnavailableError
+from harvest_operator.issued import Kubernetes, note
 from harvest_operator.joinables import TOKEN, Joinable, entry_of
 from harvest_operator.minting import Mint, content_of, replaced
-from harvest_operator.names import SECRET, Key, Object
+from harvest_operator.names import SECRET, Object
 from harvest_operator.plan import Verb, Write
 from harvest_pki.authorities import Authority
 from harvest_pki.certificates import bundle_pem, fingerprint
@@ -33,16 +34,6 @@ from harvest_pki.tokens import Entry
 _LABEL: Final = re.compile(r"([0-9a-f]{32})\.[a-z0-9-]{1,63}\.joining\.harvest")
 _LIMIT_SECONDS: Final = 10.0
 _Made = TypeVar("_Made")
-
-
-class Kubernetes(Protocol):
-    """What is asked of the cluster."""
-
-    async def get(self, namespace: str, key: Key) -> Object | None:
-        """Return one object."""
-
-    async def write(self, write: Write) -> None:
-        """Write one object."""
 
 
 class Joining:
@@ -63,6 +54,12 @@ class Joining:
             self._places[key] = _Place(self._cluster, self._loop, self._mint, site)
             self._contexts.update(new)
             self._sites.update(dict.fromkeys(labels, key))
+
+    def close(self, key: SiteKey, why: str) -> None:
+        """Have whoever comes told to come again, and the log why; clients know the site as before."""
+        with self._lock:
+            if key in self._places:
+                self._places[key].why_closed = why
 
     def forget(self, key: SiteKey) -> None:
         """Let nobody join a site any more."""
@@ -97,14 +94,20 @@ class _Place:
     """One site."""
 
     def __init__(self, cluster: Kubernetes, loop: asyncio.AbstractEventLoop, mint: Mint, site: Joinable) -> None:
-        self._site, self._mint = site, mint
+        self._cluster, self._loop, self._site, self._mint = cluster, loop, site, mint
+        self.why_closed: str | None = None
         self.tokens: Final[TokenStore] = _Tokens(cluster, loop, site)
 
     def door(self) -> Door:
+        if self.why_closed is not None:
+            raise PkiError(self.why_closed)
         return self._site.door
 
     def issue(self, identity: Identity, key: PublicKey, door: Door, now: datetime) -> x509.Certificate:
-        return self._site.issuer.issue(identity, key, serial=self._mint.serial(), now=now, lifetime=door.lifetime)
+        """Make a certificate; it is noted before anybody has it."""
+        made = self._site.issuer.issue(identity, key, serial=self._mint.serial(), now=now, lifetime=door.lifetime)
+        _done(self._loop, self._site, note(self._cluster, self._site.issued, made, now))
+        return made
 
 
 class _Tokens:
@@ -133,9 +136,15 @@ class _Tokens:
         return self._done(self._cluster.get(self._site.namespace, (SECRET, f"{self._site.secrets}{digest[:32]}")))
 
     def _done(self, act: Coroutine[Any, Any, _Made]) -> _Made:
-        try:
-            return asyncio.run_coroutine_threadsafe(act, self._loop).result(_LIMIT_SECONDS)
-        except TooLateError as error:
-            raise PkiError(f"tokens of {self._site.namespace}: Kubernetes does not answer") from error
-        except (UnavailableError, RefusedError, ConflictError) as error:
-            raise PkiError(f"tokens of {self._site.namespace}: {error}") from error
+        return _done(self._loop, self._site, act)
+
+
+def _done(loop: asyncio.AbstractEventLoop, site: Joinable, act: Coroutine[Any, Any, _Made]) -> _Made:
+    """Have the operator's loop do something; raises PkiError."""
+    where = f"site {site.door.site} in namespace {site.namespace}"
+    try:
+        return asyncio.run_coroutine_threadsafe(act, loop).result(_LIMIT_SECONDS)
+    except TooLateError as error:
+        raise PkiError(f"{where}: Kubernetes does not answer") from error
+    except (UnavailableError, RefusedError, ConflictError) as error:
+        raise PkiError(f"{where}: {error}") from error

@@ -101,6 +101,11 @@ class Owner:
         return f"harvest-{self.name}-join-"
 
     @property
+    def issued(self) -> str:
+        """Name of the Secret with the serials of certificates that were given to agents and relays."""
+        return f"harvest-{self.name}-issued"
+
+    @property
     def agents(self) -> str:
         """Name of the ConfigMap with what agents in the cluster need to know."""
         return f"harvest-{self.name}-agents"

@@ -65,7 +65,7 @@ class Plan:
     issuer: Authority | None
     """Who issues for agents: a CA as it is stored, for one that is about to be written may be refused."""
     trust: Trust | None
-    """All CAs, as they are stored, likewise."""
+    """All CAs as they are stored now, whatever is about to be written; nothing if there is none that can be used."""
     targets: tuple[Target, ...]
     look_again: datetime | None
 

@@ -10,8 +10,9 @@ import structlog
 
 from harvest_operator.agenda import Agenda, SiteKey
 from harvest_operator.cluster import ConflictError, ForbiddenError, RefusedError, UnavailableError
-from harvest_operator.conditions import Reason
+from harvest_operator.conditions import FALSE, Reason
 from harvest_operator.deciding import decide
+from harvest_operator.issued import note, place_of
 from harvest_operator.joinables import Joinable, is_over, joinable
 from harvest_operator.manifests import Options
 from harvest_operator.minting import Mint
@@ -79,6 +80,9 @@ class Joinings(Protocol):
 
     def follow(self, key: SiteKey, site: Joinable, now: datetime) -> None:
         """Let servers join a site as it is now."""
+
+    def close(self, key: SiteKey, why: str) -> None:
+        """Give nobody a certificate until the site is followed again, and say why."""
 
     def forget(self, key: SiteKey) -> None:
         """Let nobody join any more."""
@@ -168,10 +172,16 @@ class Reconciler:
     def _open_door(self, key: SiteKey, site: Site, owner: Owner, plan: Plan, objects: Mapping[Key, Object]) -> None:
         """Let servers join as the site is now, whatever else cannot be written: who was taken out is out.
 
-        Nothing is changed where its CA was not read yet, as at the begin of a rotation.
+        A CA that was taken away, or cannot be used, gives nobody a certificate though its key be remembered: whoever
+        took it away wanted that, and it is so for requests, too. While Kubernetes says nothing, all is as it was.
         """
-        if self.joining is not None and plan.trust is not None:
+        if self.joining is None:
+            return
+        if plan.trust is not None:
             self.joining.follow(key, joinable(site, owner, plan.trust, objects), self.now())
+        else:
+            why = plan.certificates.message if plan.certificates.status == FALSE else "its CA is being made"
+            self.joining.close(key, f"site {owner.name} in namespace {owner.namespace}: {why}")
 
     def _forget(self, key: SiteKey) -> None:
         self._seen.pop(key, None)
@@ -225,6 +235,8 @@ class Reconciler:
                 while is_open(now) and (said := judged(now, now=self.now())) is not None:
                     if said.is_refusal and not await self._is_as_judged(key, owner):
                         raise ConflictError("the site was changed, and may list now whom it did not")
+                    if said.issued is not None and owner is not None and site is not None:
+                        await note(self.cluster, place_of(owner, site), said.issued, self.now())
                     now = await self.cluster.answer(said)
                     name = request["metadata"]["name"]
                     _log.info("answered a request", site=key[1], namespace=key[0], request=name, said=said.message)

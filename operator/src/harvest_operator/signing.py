@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from cryptography import x509
+
 from harvest_operator.agenda import SiteKey
 from harvest_operator.conditions import MESSAGE_MAX, TRUE, timestamp
 from harvest_operator.minting import Mint
 from harvest_operator.names import SIGNER, Object
 from harvest_pki.authorities import Authority
-from harvest_pki.certificates import bundle_pem
+from harvest_pki.certificates import bundle_pem, serial_text
 from harvest_pki.errors import PkiError, shown
 from harvest_pki.identities import Identity, Kind
 from harvest_pki.keys import PublicKey
@@ -52,6 +54,8 @@ class Reply:
     part: str
     reason: str
     message: str
+    issued: x509.Certificate | None = None
+    """What is given with it."""
 
     @property
     def is_refusal(self) -> bool:
@@ -132,8 +136,9 @@ def _signed(
     lifetime = timedelta(seconds=site.spec.certificates.agent_lifetime_seconds)
     issued = issuer.issue(identity, public_key, serial=mint.serial(), now=now, lifetime=lifetime)
     written = base64.b64encode(bundle_pem([issued])).decode()
-    until = f"{identity.text} until {issued.not_valid_after_utc:%Y-%m-%d}"
-    return Reply(_with(request, certificate=written), "status", f"{_EVENTS[identity.kind]}CertificateIssued", until)
+    said = f"{identity.text} until {issued.not_valid_after_utc:%Y-%m-%d}, serial {serial_text(issued.serial_number)}"
+    reason = f"{_EVENTS[identity.kind]}CertificateIssued"
+    return Reply(_with(request, certificate=written), "status", reason, said, issued)
 
 
 def _approval(request: Object, name: str, now: datetime) -> Reply:

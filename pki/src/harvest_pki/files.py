@@ -38,7 +38,7 @@ def too_open(*, mode: int, owner: int, reader: int) -> bool:
     return bool(stat.S_IMODE(mode) & 0o777 & ~allowed)
 
 
-def write(path: Path, content: bytes, *, mode: int) -> None:
+def write(path: Path, content: bytes, *, mode: int, group: int | None = None) -> None:
     """Replace a file at once: after a crash it holds the old or the new content, and nobody ever sees a part of it."""
     try:
         handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
@@ -46,6 +46,8 @@ def write(path: Path, content: bytes, *, mode: int) -> None:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
                 file.flush()
+                if group is not None:
+                    os.fchown(file.fileno(), -1, group)
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             Path(new).replace(path)

@@ -169,8 +169,21 @@ def test_a_clock_that_is_far_ahead_is_told_and_asks_no_more_often(ca: Ca) -> Non
     """The new certificate is made by the CA's clock."""
     said = look(ADDRESS, ca.link, now=NOW + 2 * LIFETIME, chance=1.0)
     assert events(said) == ["join.renewed"]
-    assert "by the clock of this server the new certificate" in said["problem"]
+    assert said["problem"] == (
+        "by the clock of this server the certificate, from 2026-02-28 to 2026-05-30, is not valid now: set the clock"
+    )
     assert said["wait_seconds"] == LOOK.total_seconds()
+
+
+def test_a_clock_that_is_far_behind_is_told_and_all_is_well_once_it_is_set(ca: Ca) -> None:
+    """By it nothing is ever due: where the certificate ends, by other clocks, is told by the aggregator's metric."""
+    first = serial(ca)
+    said = look(ADDRESS, ca.link, now=NOW - 60 * DAY, chance=1.0)
+    assert (events(said), "is not valid now: set the clock" in said["problem"]) == ([], True)
+    assert said["wait_seconds"] == LOOK.total_seconds()
+    assert "problem" not in ca.look()
+    assert serial(ca) == first
+    assert events(ca.look(70 * DAY)) == ["join.renewed"]
 
 
 @pytest.mark.parametrize("name", ["tls.key", "ca.crt", "tls.crt"])
@@ -244,6 +257,41 @@ def test_troubles_are_tried_again_soon_and_then_less_often() -> None:
     assert here._taken({"problem": "away", "wait_seconds": 6.0}, 1.0) == 6.0  # noqa: SLF001
     here._taken({"events": [], "wait_seconds": 3600.0}, 1.0)  # noqa: SLF001
     assert here.problems() == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        OSError("No space left on device"),  # as of a log that cannot be written
+        {"events": [{"serial": "0a"}]},
+        {"events": 7},
+        {"wait_seconds": "soon"},
+        ["nothing"],
+    ],
+)
+def test_nothing_ends_renewing_and_what_is_odd_is_told(monkeypatch: pytest.MonkeyPatch, said: object) -> None:
+    here, waits, seen = renewal(), list[float](), list[list[str]]()
+    answers = iter([said, said, {"events": [], "wait_seconds": 3600.0}])
+
+    def look() -> object:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    class Stopped:
+        def wait(self, seconds: float) -> bool:
+            waits.append(seconds)
+            seen.append(here.problems())
+            return len(waits) > 3
+
+    monkeypatch.setattr(here, "_look", look)
+    monkeypatch.setattr(here, "_stopped", Stopped())
+    monkeypatch.setattr("random.random", lambda: 1.0)
+    here._run()  # noqa: SLF001 - the thread, in this one
+    assert waits == [5.0, 10.0, 20.0, 3600.0]
+    assert [len(problems) for problems in seen] == [0, 1, 1, 0]
+    assert seen[1][0].startswith("what renews the certificate failed: ")
 
 
 UPLINK = {

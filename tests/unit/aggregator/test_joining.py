@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from harvest_aggregator import joining
 from harvest_aggregator.joining import SiteDoor, new_tokens, parse_uplinks
 from harvest_pki.errors import PkiError
 from harvest_pki.folders import CaFolder
 from harvest_pki.joining import Uplink
 from harvest_pki.joining_folders import tokens_of
 from harvest_pki.tokens import digest
+from harvest_site.loading import load
+from harvest_site.model import Site
 from unit.pki.making import DAY, NOW, authority
 
 CA = authority()
@@ -48,6 +51,23 @@ def test_a_change_of_the_site_counts_at_once_and_a_broken_one_lets_nobody_in(pat
     path.write_text("filesystems: 7")
     with pytest.raises(PkiError, match=r"site\.yaml"):
         door("example", ())
+
+
+def test_who_asks_again_and_again_costs_the_site_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may ask for the CAs: what servers are told, perhaps thousands, is put together once."""
+    reads: list[Path] = []
+
+    def read(path: Path) -> Site:
+        reads.append(path)
+        return load(path)
+
+    monkeypatch.setattr(joining, "load", read)
+    door = SiteDoor(path, {}, None)
+    for _ in range(1000):
+        assert door("example", (CA.certificate,)).trusted == (CA.certificate,)
+    assert reads == [path]
+    both = authority().certificate, CA.certificate  # a rotation
+    assert door("example", both).trusted == both
 
 
 def test_each_of_several_aggregators_needs_an_address(path: Path) -> None:

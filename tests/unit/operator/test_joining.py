@@ -23,7 +23,7 @@ from harvest_pki.certificates import fingerprint, load_bundle, load_certificate
 from harvest_pki.checks import issued_by
 from harvest_pki.desks import Desk, Reply
 from harvest_pki.identities import Identity, Kind, joining_name
-from harvest_pki.joining import JOIN_PATH, RENEW_PATH, Answer, JoinRequest, RenewRequest, Uplink
+from harvest_pki.joining import CA_PATH, JOIN_PATH, RENEW_PATH, Answer, JoinRequest, RenewRequest, Uplink
 from harvest_pki.keys import new_key, new_secret
 from harvest_pki.requests import new_request
 from harvest_pki.tokens import Entry, Token, digest
@@ -48,6 +48,7 @@ OWNER = Owner.of(BODY)
 OLD, NEW = authority(), authority()
 OBJECTS = {("Service", "harvest-example-a"): {"spec": {"ports": [{"name": "grpc", "nodePort": 30023}]}}}
 SERVER_KEY = new_key()
+SERVER = Identity(site="example", kind=Kind.SERVER, name="oss1")
 
 
 def kept(entry: Entry) -> dict[str, Any]:
@@ -117,7 +118,7 @@ async def _joins(scene: Scene) -> None:
     answer = Answer.parse(reply.body)
     assert issued_by(load_certificate(answer.certificate), OLD.certificate)
     assert [one.address for one in answer.uplinks] == [":30023", "b.example:8023"]
-    (found,) = scene.cluster.objects.values()
+    (found,) = [one for one in scene.cluster.objects.values() if "token" in one["data"]]
     entry = entry_of(found)
     assert entry is not None
     assert entry.used_by
@@ -152,8 +153,7 @@ async def _rotates(scene: Scene) -> None:
     old = Answer.parse((await scene.join(scene.token())).body).certificate
     scene.joining.follow(KEY, site(NEW, OLD), NOW)
     assert {scene.joining.context(name(one)) is not None for one in (OLD, NEW)} == {True}
-    identity = Identity(site="example", kind=Kind.SERVER, name="oss1")
-    body = RenewRequest.signed(old, SERVER_KEY, new_request(identity, new_key())).body()
+    body = RenewRequest.signed(old, SERVER_KEY, new_request(SERVER, new_key())).body()
     answer = Answer.parse((await scene.ask(RENEW_PATH, body)).body)
     assert issued_by(load_certificate(answer.certificate), NEW.certificate)
     assert load_bundle(answer.ca) == (NEW.certificate, OLD.certificate)
@@ -167,6 +167,29 @@ async def _rotates(scene: Scene) -> None:
 
 def test_a_rotation_is_survived_and_a_site_that_is_gone_is_joined_no_more() -> None:
     _rotates()
+
+
+@scenario
+async def _closes(scene: Scene) -> None:
+    old = Answer.parse((await scene.join(scene.token())).body).certificate
+    secret = scene.token("oss2")
+    body = RenewRequest.signed(old, SERVER_KEY, new_request(SERVER, new_key())).body()
+    scene.joining.close(KEY, "secret/own-ca is not there")
+    assert (await scene.join(secret, "oss2")).status is HTTPStatus.SERVICE_UNAVAILABLE
+    assert (await scene.ask(RENEW_PATH, body)).status is HTTPStatus.SERVICE_UNAVAILABLE
+    place = scene.joining.place(name(OLD))
+    assert place is not None
+    assert scene.desk.get(place, CA_PATH).status is HTTPStatus.SERVICE_UNAVAILABLE
+    assert scene.said[1:] == ["joining is in trouble"] * 3
+    assert scene.joining.context(name(OLD)) is not None  # whoever comes is told to come again, by whom he trusts
+    scene.joining.follow(KEY, site(OLD), NOW)
+    assert (await scene.join(secret, "oss2")).status is HTTPStatus.OK  # the token is good as it was
+    assert (await scene.ask(RENEW_PATH, body)).status is HTTPStatus.OK
+    scene.joining.close(("storage", "never heard of"), "nothing")
+
+
+def test_without_a_ca_nobody_gets_a_certificate_and_all_may_come_again() -> None:
+    _closes()
 
 
 @pytest.mark.parametrize(("hours", "over"), [(0, False), (24, False), (25, True)])

@@ -7,9 +7,8 @@ import pytest
 import structlog
 from typing_extensions import override
 
-from harvest_operator.agenda import Agenda, SiteKey
+from harvest_operator.agenda import Agenda
 from harvest_operator.cluster import ConflictError, ForbiddenError, RefusedError, UnavailableError
-from harvest_operator.joinables import Joinable
 from harvest_operator.minting import Mint
 from harvest_operator.names import ROTATE_CA
 from harvest_operator.plan import Verb
@@ -114,36 +113,6 @@ def test_what_is_refused_is_told_and_the_rest_is_done() -> None:
     look(reconciler)
     look(reconciler)
     assert cluster.statuses[-1]["conditions"][0]["reason"] == "NotReady"
-
-
-class Door:
-    """Who may join, as the reconciler said last."""
-
-    def __init__(self) -> None:
-        self.servers: frozenset[str] | None = None
-
-    def follow(self, _key: SiteKey, site: Joinable, _now: datetime) -> None:
-        self.servers = site.door.servers
-
-    def forget(self, _key: SiteKey) -> None:
-        self.servers = None
-
-
-def test_who_is_taken_out_joins_no_more_whatever_cannot_be_written() -> None:
-    cluster, _, reconciler = standing()
-    door = reconciler.joining = Door()
-    look(reconciler)
-    look(reconciler)
-    assert door.servers is not None
-    assert "mds1" in door.servers
-    body = cluster.objects[KIND, "example"]
-    body["metadata"]["generation"] += 1
-    for one in body["spec"]["filesystems"]:
-        one["servers"] = [name for name in one["servers"] if name != "mds1"] or ["other"]
-    cluster.failing["ConfigMap", "harvest-example-main"] = UnavailableError("away")
-    with pytest.raises(UnavailableError):
-        look(reconciler)
-    assert "mds1" not in door.servers
 
 
 def test_nothing_is_built_on_a_secret_that_could_not_be_written() -> None:

@@ -11,7 +11,7 @@ from harvest_operator.minting import Mint
 from harvest_operator.names import SIGNER
 from harvest_operator.signing import Agents, Reply, is_open, reply, site_of
 from harvest_pki.authorities import BACKDATED, Authority
-from harvest_pki.certificates import load_bundle
+from harvest_pki.certificates import load_bundle, serial_text
 from harvest_pki.identities import Identity, Kind, identity_of
 from harvest_pki.keys import new_key
 from harvest_site.loading import checked
@@ -47,7 +47,9 @@ def test_what_was_approved_is_signed_as_the_aggregator_wants_it() -> None:
     found = said(asking(SERVER, APPROVED))
     assert found is not None
     assert (found.part, found.is_refusal) == ("status", False)
-    assert found.message == "harvest:example:server:oss01 until 2027-02-14"
+    assert found.issued is not None
+    serial = serial_text(found.issued.serial_number)
+    assert found.message == f"harvest:example:server:oss01 until 2027-02-14, serial {serial}"
     assert found.request["status"]["conditions"] == [APPROVED]
     (issued,) = load_bundle(base64.b64decode(found.request["status"]["certificate"]))
     assert identity_of(issued) == Identity(site="example", kind=Kind.SERVER, name=SERVER)

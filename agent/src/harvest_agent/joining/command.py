@@ -13,13 +13,13 @@ from typing import Final
 from cryptography import x509
 
 from harvest_agent.config import Config, ConfigError
-from harvest_agent.joining.client import Address, AwayError, JoinError, join
-from harvest_agent.joining.folders import CA, CERTIFICATE, FOLDER, KEY, TlsLink
+from harvest_agent.joining.client import Address, AwayError, JoinError, RefusedError, join
+from harvest_agent.joining.folders import CA, CERTIFICATE, FOLDER, KEY, KeptKey, TlsLink
 from harvest_agent.timing import BackOff
 from harvest_pki import files
 from harvest_pki.errors import PkiError
 from harvest_pki.joining import Answer, Uplink
-from harvest_pki.keys import PrivateKey, new_key
+from harvest_pki.keys import PrivateKey
 from harvest_pki.tokens import Token
 
 STATE: Final = "/var/lib/harvest-agent"
@@ -40,24 +40,46 @@ class Order:
 
 
 def joined(order: Order) -> str:
-    """Join; return what is to be said about it. Nothing that is there is touched before the CA has said yes."""
-    link = TlsLink(order.state / FOLDER)
-    if not order.force:
-        for path in (order.config, link.path):
-            if os.path.lexists(path):
-                raise JoinError(f"{path} is there already: --force replaces it, and keeps a copy of the configuration")
+    """Join; return what is to be said about it. Nothing that is there is touched before the CA has said yes.
+
+    Whatever breaks off, the same order again brings it to its end: the key is kept until then, as the token is good for
+    no other.
+    """
+    link, kept = TlsLink(order.state / FOLDER), KeptKey(order.state, order.token)
     files.make_folder(order.config.parent)
     with _as_owner(order.state), files.locked(order.state):
-        key = new_key()
+        is_repeated = kept.is_there()
+        _check_free(order, link, kept)
+        key = kept.key()
         try:
             draft = link.draft(key)
             certificate, answer = _asked(order, key)
             config = config_text(order, answer)
             link.take(draft, answer.certificate, answer.ca)
+        except RefusedError:
+            if not is_repeated:
+                kept.forget()
+            raise
         finally:
             link.tidy()
-    kept = _write_config(order, config)
-    return _said(order, certificate, kept)
+    before = _write_config(order, config)
+    with _as_owner(order.state):
+        kept.forget()
+    return _said(order, certificate, before)
+
+
+def _check_free(order: Order, link: TlsLink, kept: KeptKey) -> None:
+    """Refuse to replace what is there, unless that was said, or it is of a join that broke off."""
+    if order.force:
+        return
+    if os.path.lexists(link.path) and not kept.is_unfinished(link):
+        raise _is_there(link.path)
+    if os.path.lexists(order.config) and not kept.is_there():
+        raise _is_there(order.config)
+
+
+def _is_there(path: Path) -> JoinError:
+    return JoinError(f"{path} is there already: --force replaces it, and keeps a copy of the configuration")
 
 
 def config_text(order: Order, answer: Answer) -> str:
@@ -134,18 +156,17 @@ def _as_owner(folder: Path) -> Iterator[None]:
 def _write_config(order: Order, text: str) -> Path | None:
     """Write the configuration, unless it says the same already; return where the earlier one is kept."""
     kept = None
+    # the agent's group may read it; the folder is its own, or the administrator's
+    group = os.stat(order.config.parent).st_gid if os.geteuid() == 0 else None
     if os.path.lexists(order.config):
         before = files.read(order.config)
         if _sends_equally(before, text):
             return None
+        if not order.force:  # somebody wrote it since the same token was tried first
+            raise _is_there(order.config)
         kept = order.config.with_name(f"{order.config.name}.old")
-        files.write(kept, before, mode=_CONFIG_MODE)
-    files.write(order.config, text.encode(), mode=_CONFIG_MODE)
-    if os.geteuid() == 0:  # the agent's group may read it; the folder is its own, or the administrator's
-        group = os.stat(order.config.parent).st_gid
-        for path in (order.config, kept):
-            if path is not None:
-                os.chown(path, 0, group, follow_symlinks=False)
+        files.write(kept, before, mode=_CONFIG_MODE, group=group)
+    files.write(order.config, text.encode(), mode=_CONFIG_MODE, group=group)
     return kept
 
 

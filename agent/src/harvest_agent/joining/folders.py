@@ -13,12 +13,14 @@ from typing import Final
 
 from harvest_pki import files
 from harvest_pki.errors import PkiError
-from harvest_pki.keys import PrivateKey, key_pem
+from harvest_pki.keys import PrivateKey, key_pem, load_key, new_key
+from harvest_pki.tokens import Token, digest
 
 FOLDER: Final = "tls"
 CA, CERTIFICATE, KEY = "ca.crt", "tls.crt", "tls.key"
 _CA_THEN: Final = "ca-then.crt"
 """The CAs that were trusted when the certificate was asked for."""
+_KEPT: Final = ".joining-"
 
 
 class TlsLink:
@@ -79,3 +81,40 @@ class TlsLink:
                         old.unlink(missing_ok=True)
                     else:
                         shutil.rmtree(old, ignore_errors=True)
+
+
+class KeptKey:
+    """The key for which a token is used, until all is there: whatever broke off, the token is good for this key alone.
+
+    It is not a draft: agents that run beside it, and cannot renew, tidy theirs.
+    """
+
+    def __init__(self, folder: Path, token: Token) -> None:
+        self._path: Final = folder / f"{_KEPT}{digest(token.secret)[:32]}.key"
+
+    def is_there(self) -> bool:
+        """Tell whether somebody tried to join with the token before, and did not come to the end."""
+        return self._path.exists()
+
+    def is_unfinished(self, link: TlsLink) -> bool:
+        """Tell whether what is there is of a join, with this token or another, that did not come to the end."""
+        kept = [files.read_key(one) for one in self._path.parent.glob(f"{_KEPT}*.key")]
+        return bool(kept) and files.read_key(link.path / KEY) in kept
+
+    def key(self) -> PrivateKey:
+        """Return the key, made if need be; those of other tokens are forgotten."""
+        for other in self._path.parent.glob(f"*{_KEPT}*"):
+            if other != self._path:
+                _remove(other)
+        if not self.is_there():
+            files.write(self._path, key_pem(new_key()), mode=files.KEY_MODE)
+        return load_key(files.read_key(self._path))
+
+    def forget(self) -> None:
+        """Remove it."""
+        _remove(self._path)
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()

@@ -48,8 +48,11 @@ def look(address: Address, link: TlsLink, *, now: datetime, chance: float) -> Sa
             own = _renewed(address, link, tls, fresh)
             until, serial = own.not_valid_after_utc.isoformat(), serial_text(own.serial_number)
             said["events"].append({"event": "join.renewed", "until": until, "serial": serial})
-            if not own.not_valid_before_utc <= now < own.not_valid_after_utc:
-                said["problem"] = f"by the clock of this server the new certificate, until {until}, is not valid now"
+        if not own.not_valid_before_utc <= now < own.not_valid_after_utc:
+            valid = f"{own.not_valid_before_utc:%Y-%m-%d} to {own.not_valid_after_utc:%Y-%m-%d}"
+            said["problem"] = (
+                f"by the clock of this server the certificate, from {valid}, is not valid now: set the clock"
+            )
         due = _due(own, fresh, link, now)
     except (JoinError, PkiError) as error:
         kind = "is refused" if isinstance(error, RefusedError) else "fails"
