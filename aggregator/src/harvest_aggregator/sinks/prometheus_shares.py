@@ -34,6 +34,7 @@ def _picture(
     scope: Callable[[Column], str],
     labels: Callable[[Subject], tuple[str, ...]] = lambda _: (),
     waits: bool = False,
+    nameless: Sequence[Subject] = (),
 ) -> Picture:
     def totals(series: Series) -> Totals:
         return gathered(
@@ -55,6 +56,7 @@ def _picture(
         scope=scope,
         labels=labels,
         waits=waits,
+        nameless=nameless,
     )
 
 
@@ -128,7 +130,7 @@ def _add_amounts(row: Integers, counters: Mapping[Counter, tuple[int, int]], kin
 def clients(published: Published, named: Callable[[Client], tuple[str, ...] | None], *, everybody: bool) -> Picture:
     """Return what clients did, by NID; a column is (file system, metric, component).
 
-    Who has no name yet is not shown yet.
+    Who has no name yet is not shown yet, but among the others.
     """
     known = {client.nid: client for client in published.clients}
     shares = []
@@ -151,12 +153,14 @@ def clients(published: Published, named: Callable[[Client], tuple[str, ...] | No
             rates[0, at] += (one.read_bytes or 0) + (one.write_bytes or 0)
             rates[1, at] += (one.oss_ops or 0) + (one.mds_ops or 0)
     order = range(len(found)) if everybody else busiest(rates)
+    nameless = {client.nid for client in found if named(client) is None}
     return _picture(
         shares,
-        new=(found[at].nid for at in order if named(found[at]) is not None),
+        new=(found[at].nid for at in order if found[at].nid not in nameless),
         is_over=lambda subject: subject not in known or not known[str(subject)].is_live,
         scopes=frozenset(published.client_tables),
         scope=lambda column: column[0],
         labels=lambda subject: named(known[str(subject)]) or (),
+        nameless=sorted(nameless) if everybody else (),
         waits=True,  # with a link that is cut all nodes of a file system are gone at once, and none of them is over
     )
