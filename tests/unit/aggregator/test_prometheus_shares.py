@@ -45,14 +45,22 @@ class Head:
     def keep(self, entries: Mapping[Subject, Entry]) -> None:
         self.written |= entries
 
+    def take(self, told: Mapping[str, int], live: Sequence[str]) -> None:
+        """Take in what is told of nodes."""
+        nodes = {nid.encode(): {WRITE: (1, total, 1.0, 1.0)} for nid, total in told.items()}
+        tables = ClientTables({"OST": table(nodes)}, set(), self.now, {nid.encode() for nid in live})
+        self.clients.take_relayed("gdata", tables, PERIOD)
+
     def period(self, told: Mapping[str, int] | None, live: Sequence[str] = (NODE1, NODE2)) -> None:
         """Let a period pass in which these bytes in all were told of each node, or nothing was."""
         self.now += PERIOD
         if told is not None:
-            nodes = {nid.encode(): {WRITE: (1, total, 1.0, 1.0)} for nid, total in told.items()}
-            tables = ClientTables({"OST": table(nodes)}, set(), self.now, {nid.encode() for nid in live})
-            self.clients.take_relayed("gdata", tables, PERIOD)
+            self.take(told, live)
         self.clients.forget(self.now, {}, {"gdata"})
+        self.render()
+
+    def render(self) -> None:
+        """Show what is known now."""
         published = Published(
             clients=self.clients.told(lambda _: None).clients,
             client_tables=self.clients.tables(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -135,7 +136,8 @@ def clients(published: Published, named: Callable[[Client], tuple[str, ...] | No
     known = {client.nid: client for client in published.clients}
     shares = []
     for filesystem, told in published.client_tables.items():
-        nids = dict.fromkeys(nid for table in told.tables.values() for nid in table.jobs if nid not in told.servers)
+        somewhere = chain(*(table.jobs for table in told.tables.values()), told.earlier)
+        nids = dict.fromkeys(nid for nid in somewhere if nid not in told.servers)
         place = {nid: at for at, nid in enumerate(nids)}
         numbers = np.zeros((len(nids), len(_MEASURED)), np.int64)
         for kind, table in told.tables.items():
@@ -144,6 +146,10 @@ def clients(published: Published, named: Callable[[Client], tuple[str, ...] | No
             for (measure, counts), column in zip(MEASURES.items(), _columns_of(kind), strict=True):
                 columns = [number for number, counter in enumerate(table.counters) if counts(counter)]
                 numbers[places, column] += added((table.samples if measure == "iops" else table.sums)[rows], columns)
+        lessened = [nid for nid in told.earlier if nid in place]
+        earlier = np.array([told.earlier[nid] for nid in lessened], np.int64).reshape(-1, len(_KINDS), len(MEASURES))
+        for at, kind in enumerate(_KINDS):
+            numbers[np.ix_([place[nid] for nid in lessened], _columns_of(kind))] -= earlier[:, at]
         who: list[Subject] = [nid.decode("utf-8", "replace") for nid in nids]
         shares.append(_Share(who, tuple((filesystem, *measured) for measured in _MEASURED), numbers))
     found = list(known.values())

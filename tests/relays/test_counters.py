@@ -1,0 +1,193 @@
+"""A head's counters for Prometheus show what its nodes did since it knows of them, and go on whoever tells of them."""
+
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from demo.installation import Installation
+from demo.processes import run as command
+from relays.site_wide import FILESYSTEM, INTERVAL, MEASURES, SENDER, Lustre, servers
+from support.processes import LIMIT_SECONDS, wait_for
+
+NODES = [f"10.1.0.{number}@o2ib" for number in (1, 2, 3)]
+NEW = "10.1.0.4@o2ib"
+GDATA = {FILESYSTEM: (FILESYSTEM, servers(FILESYSTEM))}
+METRICS = {
+    ("harvest_client_read_bytes", ""): "read_bytes",
+    ("harvest_client_write_bytes", ""): "write_bytes",
+    ("harvest_client_operations", "ost"): "oss_ops",
+    ("harvest_client_operations", "mdt"): "mds_ops",
+}
+Counters = dict[tuple[str, str], int]
+"""By NID, or "" of all others, and measure; without zeros."""
+
+
+class Pair:
+    """A site with a file system, and the head of the cluster that mounts it, which may have agents there, too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sender = Installation(folder / SENDER, filesystems=GDATA, name=SENDER)
+        self.lustre = Lustre(FILESYSTEM, self.sender.trees, list(NODES))
+        (folder / "vu").mkdir()
+        (folder / "vu" / "lustre").symlink_to(self.sender.trees)
+        self.head = Installation(folder / "vu", filesystems=GDATA, name="vu")
+        secrets = folder / SENDER / "secrets"
+        out = ("--out", str(secrets / "relay-vu"))
+        command("harvest-aggregator", "ca", "issue-relay", SENDER, "--data", str(self.head.data), *out)
+        options = [*self.sender.run_options(), "--secrets", str(secrets)]
+        self.sender.aggregator = self.sender.program("aggregator", ["harvest-aggregator", "run", *options])
+        self.tell("10.1.0.*@o2ib")
+        self.listen()
+
+    def tell(self, nids: str) -> None:
+        """Let the sender tell these nodes."""
+        relay = {
+            "cluster": "vu",
+            "filesystems": [FILESYSTEM],
+            "endpoint": f"127.0.0.1:{self.head.grpc_port}",
+            "tlsSecretRef": {"name": "relay-vu"},
+        }
+        clusters = [{"name": "vu", "nids": [nids], "filesystems": [FILESYSTEM]}]
+        self.sender.write_site(GDATA, INTERVAL, clusters=clusters, relays=[relay])
+
+    def listen(self, *, to_agents: bool = False) -> None:
+        """Let the head hear of nodes from the sender, or from agents of its own."""
+        accepts = [] if to_agents else [{"name": SENDER, "filesystems": [FILESYSTEM], "lnets": ["o2ib"]}]
+        self.head.write_site(
+            GDATA if to_agents else {},
+            INTERVAL,
+            accepts=accepts,
+            sinks=[{"name": "prom", "prometheus": {"perClient": "all"}}],
+        )
+
+    def counters(self) -> Counters:
+        """Return what the head shows."""
+        where = f"http://127.0.0.1:{self.head.http_port}/metrics/prom"
+        with urllib.request.urlopen(where, timeout=LIMIT_SECONDS) as answer:
+            page = answer.read().decode()
+        return {
+            (sample.labels["nid"], METRICS[family.name, sample.labels.get("component", "")]): round(sample.value)
+            for family in text_string_to_metric_families(page)
+            if family.name.startswith("harvest_client_")
+            for sample in family.samples
+            if sample.value
+        }
+
+    def heard(self) -> set[str]:
+        """Return the nodes of which the head knows what they do, on both kinds of target."""
+        clients = self.head.get("/api/v1/clients")["clients"]
+        return {one["nid"] for one in clients if None not in one["filesystems"].get(FILESYSTEM, {"": None}).values()}
+
+    def step_until(self, condition: Callable[[], object], what: str) -> None:
+        """Let the time go on until something is so."""
+
+        def is_so() -> bool:
+            self.lustre.step()
+            try:
+                return bool(condition())
+            except (OSError, ValueError):  # it is not ready yet
+                return False
+
+        wait_for(is_so, what, seconds=180)
+
+    def wait_for(self, must: Counters, what: str) -> None:
+        """Wait until the head shows exactly this."""
+        try:
+            self.step_until(lambda: self.counters() == must, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {sorted(set(self.counters().items()) ^ set(must.items()))}") from error
+
+    def work(self) -> Counters:
+        """Let all nodes do something, and return what, once agents have seen it."""
+        before = self.lustre.shown()
+        self.lustre.work()
+        names = [*self.lustre.nids]
+
+        def done() -> Counters:
+            now = self.lustre.shown()
+            return {
+                (nid, measure): number - old
+                for nid in names
+                for measure, number, old in zip(MEASURES, now.get(nid, ()), before.get(nid, (0, 0, 0, 0)), strict=False)
+                if number > old
+            }
+
+        self.step_until(lambda: len(done()) == len(names) * len(MEASURES), "agents to see it all")
+        return done()
+
+    def stop(self) -> None:
+        """Stop everything."""
+        for here in (self.sender, self.head):
+            here.stop()
+        self.lustre.close()
+
+
+def plus(some: Counters, more: Counters) -> Counters:
+    return {key: some.get(key, 0) + more.get(key, 0) for key in some | more}
+
+
+def of(counters: Counters, *nids: str) -> Counters:
+    return {key: value for key, value in counters.items() if key[0] in nids}
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    pair = Pair(tmp_path)
+    try:
+        yield pair
+    finally:
+        pair.stop()
+
+
+def test_a_node_that_comes_into_reach_begins_there_and_a_new_one_with_its_first_byte(pair: Pair) -> None:
+    pair.tell("10.1.0.[1-2]@o2ib")
+    pair.sender.start()
+    pair.head.aggregator.start()
+    first = pair.work()
+    two = of(first, *NODES[:2])
+    pair.wait_for(two, "two nodes")
+    pair.tell("10.1.0.*@o2ib")
+    pair.step_until(lambda: pair.heard() == set(NODES), "the third node")
+    more = pair.work()
+    must = plus(two, more)
+    pair.wait_for(must, "what all three did since")
+    assert of(first, NODES[2]) != {}, "the third had done as much before, which is in no counter"
+    pair.lustre.site.connect(FILESYSTEM, NEW)
+    pair.lustre.nids.append(NEW)
+    last = pair.work()
+    assert len(of(last, NEW)) == len(MEASURES)
+    pair.wait_for(plus(must, last), "all that the new one did")
+
+
+def test_counters_go_on_when_a_file_system_becomes_the_heads_own_and_back(pair: Pair) -> None:
+    pair.sender.start()
+    pair.head.aggregator.start()
+    shown = plus(pair.work(), {})
+    pair.wait_for(shown, "what a relay told")
+    for target in ("OST0000", "MDT0000"):
+        pair.lustre.site.remount(f"{FILESYSTEM}-{target}")  # so that who begins to look now has seen less
+    shown = plus(shown, pair.work())
+    shown = plus(shown, pair.work())
+    pair.wait_for(shown, "what a relay told since")
+
+    pair.head.aggregator.kill()
+    pair.listen(to_agents=True)
+    pair.head.start()
+    pair.step_until(lambda: pair.heard() == set(NODES), "what agents of the head tell")
+    for _ in range(2):
+        pair.wait_for(shown, "what was shown before")
+        shown = plus(shown, pair.work())
+        pair.wait_for(shown, "as much more as was done")
+
+    pair.head.stop()
+    pair.listen()
+    pair.work()  # which nobody at the head can know
+    pair.head.aggregator.start()
+    pair.step_until(lambda: pair.heard() == set(NODES), "what a relay tells again")
+    for _ in range(2):
+        pair.wait_for(shown, "what was shown before")
+        shown = plus(shown, pair.work())
+        pair.wait_for(shown, "as much more as was done")
