@@ -9,8 +9,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from demo.installation import Installation
 from demo.processes import run as command
+from harvest_aggregator.accounts import Accounts
+from harvest_aggregator.relays.outgoing import totals_of
+from harvest_site.loading import load
 from relays.site_wide import FILESYSTEM, INTERVAL, MEASURES, SENDER, Lustre, servers
 from support.processes import LIMIT_SECONDS, wait_for
+from support.virtual_clients import EPOCH_SECONDS, VirtualClients
 
 NODES = [f"10.1.0.{number}@o2ib" for number in (1, 2, 3)]
 NEW = "10.1.0.4@o2ib"
@@ -191,3 +195,31 @@ def test_counters_go_on_when_a_file_system_becomes_the_heads_own_and_back(pair: 
         pair.wait_for(shown, "what was shown before")
         shown = plus(shown, pair.work())
         pair.wait_for(shown, "as much more as was done")
+
+
+def test_what_own_agents_counted_is_known_when_the_file_system_is_not_the_sites_any_more(tmp_path: Path) -> None:
+    here = load("filesystems: [{name: fs, servers: [sost0000, smdt0000], clients: {interval: 20s}}]")
+    virtual = VirtualClients(tmp_path, here, {"fs-OST0000": "2.16.1", "fs-MDT0000": "2.15.8"})
+    try:
+        for nid in NODES:
+            virtual.site.connect("fs", nid)
+        for passes in range(1, 4):
+            for number, nid in enumerate(NODES, passes):
+                virtual.site.mounted("fs-OST0000").bulk(b"4711", "write", 1 << 20, count=number, nid=nid)
+                virtual.site.mounted("fs-OST0000").bulk(b"4711", "read", 1 << 16, count=1 + number, nid=nid)
+                virtual.site.mounted("fs-MDT0000").do(b"4711", "open", 9, count=2 + number, nid=nid)
+            virtual.pass_by()
+            if passes == 1:
+                virtual.accounts.fold_all()  # what comes later is in no snapshot
+        there = Accounts(virtual.ledger, load("accepts: [{name: alkindi, filesystems: [fs], lnets: [o2ib]}]"))
+        there.load(EPOCH_SECONDS)
+        known = {
+            nid: (read + more_read, written + more_written, operations, more_operations)
+            for nid, totals in totals_of(there.clients_then("fs")).items()
+            for read, written, operations, more_read, more_written, more_operations in [[max(one, 0) for one in totals]]
+        }
+        assert known == {nid: done for nid, done in virtual.shown().items() if nid in NODES}
+        assert known.keys() == set(NODES), "and no server"
+        assert not totals_of(there.clients_then("another"))
+    finally:
+        virtual.close()
