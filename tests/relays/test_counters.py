@@ -18,6 +18,7 @@ from support.virtual_clients import EPOCH_SECONDS, VirtualClients
 
 NODES = [f"10.1.0.{number}@o2ib" for number in (1, 2, 3)]
 NEW = "10.1.0.4@o2ib"
+SINKS = [{"name": "prom", "prometheus": {"perClient": "all"}}]
 GDATA = {FILESYSTEM: (FILESYSTEM, servers(FILESYSTEM))}
 METRICS = {
     ("harvest_client_read_bytes", ""): "read_bytes",
@@ -55,7 +56,7 @@ class Pair:
             "tlsSecretRef": {"name": "relay-vu"},
         }
         clusters = [{"name": "vu", "nids": [nids], "filesystems": [FILESYSTEM]}]
-        self.sender.write_site(GDATA, INTERVAL, clusters=clusters, relays=[relay])
+        self.sender.write_site(GDATA, INTERVAL, clusters=clusters, relays=[relay], sinks=SINKS)
 
     def listen(self, *, to_agents: bool = False) -> None:
         """Let the head hear of nodes from the sender, or from agents of its own."""
@@ -64,12 +65,12 @@ class Pair:
             GDATA if to_agents else {},
             INTERVAL,
             accepts=accepts,
-            sinks=[{"name": "prom", "prometheus": {"perClient": "all"}}],
+            sinks=SINKS,
         )
 
-    def counters(self) -> Counters:
-        """Return what the head shows."""
-        where = f"http://127.0.0.1:{self.head.http_port}/metrics/prom"
+    def counters(self, here: Installation | None = None) -> Counters:
+        """Return what the head shows, or another."""
+        where = f"http://127.0.0.1:{(here or self.head).http_port}/metrics/prom"
         with urllib.request.urlopen(where, timeout=LIMIT_SECONDS) as answer:
             page = answer.read().decode()
         return {
@@ -121,6 +122,15 @@ class Pair:
 
         self.step_until(lambda: len(done()) == len(names) * len(MEASURES), "agents to see it all")
         return done()
+
+    def done(self) -> Counters:
+        """Return all that agents ever saw."""
+        return {
+            (nid, measure): number
+            for nid, numbers in self.lustre.shown().items()
+            for measure, number in zip(MEASURES, numbers, strict=True)
+            if nid in self.lustre.nids
+        }
 
     def stop(self) -> None:
         """Stop everything."""
@@ -188,7 +198,8 @@ def test_counters_go_on_when_a_file_system_becomes_the_heads_own_and_back(pair: 
 
     pair.head.stop()
     pair.listen()
-    pair.work()  # which nobody at the head can know
+    pair.work()  # which nobody at the head can know, once the sender knows it
+    pair.step_until(lambda: pair.counters(pair.sender) == pair.done(), "the sender to know it")
     pair.head.aggregator.start()
     pair.step_until(lambda: pair.heard() == set(NODES), "what a relay tells again")
     for _ in range(2):
