@@ -23,7 +23,7 @@ from campaign.relay_world import RelayWorld
 from harvest_aggregator.clients import Clients
 from harvest_aggregator.nodes import Rates
 from harvest_aggregator.published import Published
-from harvest_aggregator.relays.incoming import Held
+from harvest_aggregator.relays.earlier import Held
 from harvest_aggregator.relays.pictures import KINDS
 from harvest_core.accounting.sweeps import ClosedTable
 

@@ -15,11 +15,12 @@ from campaign.plan import EPOCH, PERIOD
 from campaign.relay_plan import HEADS
 from harvest.v1.stream_pb2 import RelayRequest, RelayResponse
 from harvest_aggregator import backups
-from harvest_aggregator.clients import Clients
+from harvest_aggregator.clients import Clients, ClientTables
 from harvest_aggregator.ledger import Ledger
 from harvest_aggregator.nodes import Rates
 from harvest_aggregator.published import Published
-from harvest_aggregator.relays.incoming import Held, load
+from harvest_aggregator.relays.earlier import Held
+from harvest_aggregator.relays.incoming import load
 from harvest_aggregator.relays.outgoing import Needed
 from harvest_aggregator.relays.pictures import Picture, parts, put_together
 from harvest_aggregator.relays.taking import Relayed
@@ -32,6 +33,8 @@ from support.uplinks import ca
 
 FILESYSTEM = "fs"
 SENDER = "alkindi"
+NEVER_OWN = ClientTables({}, frozenset(), 0, frozenset())
+"""What a head's own agents told: it has none."""
 _TRIES_SECONDS = PERIOD - 1
 """For so long of each tick it is tried to call."""
 _SENDER = """
@@ -98,7 +101,7 @@ class Head:
         self.ledger = Ledger(self._path)
         self.ledger.open()
         self.clients = Clients()
-        self.relayed = Relayed(self._site, self.ledger, self.clients)
+        self.relayed = Relayed(self._site, self.ledger, self.clients, lambda _: NEVER_OWN)
         self.relayed.load()
 
     def stop(self) -> None:

@@ -19,7 +19,7 @@ from harvest_aggregator.accounts import Accounts
 from harvest_aggregator.clients import Clients
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.ledger import Ledger
-from harvest_aggregator.relays.incoming import Held
+from harvest_aggregator.relays.earlier import Held
 from harvest_sim.truth import Truth
 from harvest_site.model import Site
 

@@ -23,6 +23,7 @@ from harvest_aggregator.sinks.contract import ACCEPTED, Outcome, Written
 from harvest_aggregator.sinks.relay import Receiver, Relay, RelayPlan, connected, relay_plans
 from harvest_pki.certificates import load_certificate
 from harvest_pki.folders import Tls, read_tls
+from harvest_site.clusters import Cluster
 from harvest_site.loading import load
 from relays.heads import FILESYSTEM, SENDER, Head, Tree
 from support.processes import wait_for
@@ -226,7 +227,7 @@ def test_a_relay_may_have_a_certificate_of_its_own_site_and_no_other_ca_speaks_f
     assert head.get("/readyz")["warnings"][0].startswith(unknown), "only that relay is concerned"
     secret.joinpath("ca.crt").write_bytes((senders["own"] / "ca" / "ca.crt").read_bytes())
     wait_for(lambda: unknown not in str(head.get("/readyz")["warnings"]), "the relay's CA")
-    said = relay_head(software="1", site="own", cluster="vu", filesystem=FILESYSTEM, period_seconds=60)
+    said = relay_head(software="1", site="own", cluster=Cluster(name="vu"), filesystem=FILESYSTEM, period_seconds=60)
     said.tick_seconds = int(time.time())
     nothing = np.zeros((0, NUMBERS), np.int64)
     one = Picture(head=said, nids=(), live=frozenset(), totals=nothing, rates=nothing / 2)

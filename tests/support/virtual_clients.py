@@ -43,10 +43,10 @@ class VirtualClients:
         self._now = 0.0
         self.face = DiskFace(self.site, folder / "lustre", Random(2))
         self.face.publish()
-        self._ledger = Ledger(folder / "ledger.db")
-        self._ledger.open()
-        self._accounts = Accounts(self._ledger, described)
-        self._accounts.load(EPOCH_SECONDS)
+        self.ledger = Ledger(folder / "ledger.db")
+        self.ledger.open()
+        self.accounts = Accounts(self.ledger, described)
+        self.accounts.load(EPOCH_SECONDS)
         self._clients = Clients()
         self._hosts = Hosts(described, Resolver())
         self._agents = {_server(target): self._agent(folder, _server(target)) for target in versions}
@@ -77,9 +77,9 @@ class VirtualClients:
         self.face.publish()  # the server's clocks
         tick = EPOCH_SECONDS + round(self._now)
         deliveries = [one for name in self._agents if name != silent for one in self._swept(name, tick)]
-        self._accounts.accept(deliveries, tick + 1.0)
-        (closed,) = self._accounts.close(tick + 1.0, frozenset())
-        self._clients.take(closed, self._accounts.connections)
+        self.accounts.accept(deliveries, tick + 1.0)
+        (closed,) = self.accounts.close(tick + 1.0, frozenset())
+        self._clients.take(closed, self.accounts.connections)
         told = self._clients.told(self._hosts.host)
         return Published(tick_seconds=tick, closed=closed, clients=told.clients, nodes=told.nodes)
 
@@ -98,12 +98,12 @@ class VirtualClients:
 
     def in_doubt(self) -> dict[str, int]:
         """Return of each target how often nobody could know whether a client's counters began again."""
-        return {one.target: one.clients.ambiguous_resets for one in self._accounts.statuses(EPOCH_SECONDS)}
+        return {one.target: one.clients.ambiguous_resets for one in self.accounts.statuses(EPOCH_SECONDS)}
 
     def close(self) -> None:
         """Stop watching."""
         self.face.close()
-        self._ledger.close()
+        self.ledger.close()
 
 
 def _server(target: str) -> str:

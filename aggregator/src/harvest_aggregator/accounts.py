@@ -12,6 +12,7 @@ import structlog
 
 from harvest.v1.stream_pb2 import Batch, ReadCost
 from harvest_aggregator import sqlite
+from harvest_aggregator.clients import ClientTables
 from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.ledger import Fold, Ledger, Line, ParkedKey, StoredStay, Write
@@ -77,6 +78,8 @@ class Accounts:
         self.unnamed: dict[str, bytes] = {}
         """Agents that spoke of records which they never named to us, and in which incarnation."""
         self.watch = Watch()
+        self.first_reads: list[tuple[Place, Work]] = []
+        """What targets had counted of their clients when they were first read; whoever looks at it clears it."""
 
     def load(self, now_seconds: float) -> None:
         """Bring back all that is durable: the snapshots, then the batches after them."""
@@ -146,8 +149,11 @@ class Accounts:
                 del self.unnamed[agent]  # it began anew
         for (place, said), parts in groupby(lines, lambda pair: _read_of(pair[0])):
             kept = self._targets.setdefault(place, _new(place.target))
+            is_first = place.of_clients and not kept.account.stays
             work = self._applied(kept, said, [message for _, message in parts])
             if work.mount is not None:
+                if is_first:
+                    self.first_reads.append((place, work))
                 self._report(place, work, work.mount, now_seconds)
 
     def _new_lines(
@@ -288,16 +294,21 @@ class Accounts:
 
     def connections(self, filesystem: str) -> tuple[set[bytes], set[bytes]]:
         """Return the NIDs of all that are connected to a file system now, and of all servers among them."""
-        live: set[bytes] = set()
-        servers: set[bytes] = set()
-        for place, kept in self._targets.items():
-            if place.of_clients and place.filesystem == filesystem:
-                for mount in _mounts(kept.account):
-                    rows = np.arange(len(mount.jobs))
-                    servers.update(mount.jobs[row] for row in rows[mount.is_server[rows]])
-                    if mount is _present(kept.account):
-                        live.update(mount.jobs[row] for row in rows[mount.is_live[rows] & (mount.absent[rows] == 0)])
-        return live, servers
+        return _connections(
+            kept.account for place, kept in self._targets.items() if place.of_clients and place.filesystem == filesystem
+        )
+
+    def clients_then(self, filesystem: str) -> ClientTables:
+        """Return what clients had done on a file system when it was the site's own last: it is in the ledger."""
+        targets = {place: kept for place, kept in self._loaded(filesystem).items() if place.of_clients}
+        sweeps = Sweeps(deadline_seconds=0)
+        for place, kept in targets.items():
+            for stay in kept.account.stays.values():
+                sweeps.restore(place, stay, until_tick=0)
+                sweeps.report(place, Work(mount=stay.mounts[-1][1]))
+        live, servers = _connections(kept.account for kept in targets.values())
+        tables = {kind: table for sweep in sweeps.close(0, frozenset()) for (_, kind), table in sweep.clients.items()}
+        return ClientTables(tables, servers, 0, live)
 
     def _loaded(self, filesystem: str) -> dict[Place, KeptTarget]:
         targets: dict[Place, KeptTarget] = {}
@@ -424,6 +435,19 @@ def _mounts(account: TargetAccount) -> Iterable[MountState]:
 def _present(account: TargetAccount) -> MountState:
     """Return the mount that was read last."""
     return max(_mounts(account), key=lambda mount: mount.last_tick)
+
+
+def _connections(accounts: Iterable[TargetAccount]) -> tuple[set[bytes], set[bytes]]:
+    """Return the NIDs of all that are connected to targets now, and of all servers among them."""
+    live: set[bytes] = set()
+    servers: set[bytes] = set()
+    for account in accounts:
+        for mount in _mounts(account):
+            rows = np.arange(len(mount.jobs))
+            servers.update(mount.jobs[row] for row in rows[mount.is_server[rows]])
+            if mount is _present(account):
+                live.update(mount.jobs[row] for row in rows[mount.is_live[rows] & (mount.absent[rows] == 0)])
+    return live, servers
 
 
 def _status(place: Place, kept: KeptTarget, clients: KeptTarget | None, until_tick: float) -> TargetStatus:

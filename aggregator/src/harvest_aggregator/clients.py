@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,13 @@ class ClientTables(NamedTuple):
     servers: AbstractSet[bytes]
     tick_seconds: int
     live: AbstractSet[bytes]
+    earlier: Mapping[bytes, tuple[int, ...]] = MappingProxyType({})
+    """What no counter shows of their totals: as much is to be taken off; bytes read and written and operations on OSTs,
+    then the same on MDTs. Some are in no table, and less than nothing of theirs is earlier: they did it elsewhere."""
+
+
+Lessened = Callable[[str, ClientTables], ClientTables]
+"""Returns the same of a file system, with what is earlier."""
 
 
 class _Known(NamedTuple):
@@ -69,13 +77,13 @@ class Clients:
         self._known: dict[str, _Known] = {}
         self._told: Told | None = None
 
-    def take(self, sweep: ClosedSweep, connections: Connections) -> None:
+    def take(self, sweep: ClosedSweep, connections: Connections, lessened: Lessened = lambda _, told: told) -> None:
         """Take in what a closed sweep says of clients."""
         names = {filesystem for filesystem, _ in sweep.clients}
         for name in names:
             live, servers = connections(name)
             tables = {kind: table for (filesystem, kind), table in sweep.clients.items() if filesystem == name}
-            self._take(name, ClientTables(tables, servers, sweep.tick_seconds, live), None)
+            self._take(name, lessened(name, ClientTables(tables, servers, sweep.tick_seconds, live)), None)
 
     def take_relayed(self, filesystem: str, told: ClientTables, period_seconds: int) -> None:
         """Take in what a relay says of a file system's clients, which it tells once in a period."""

@@ -90,7 +90,7 @@ class Keeper:
         self._attendance = Attendance(self._accounts.place)
         self._clients = Clients()
         self._client_periods = _client_periods(site)
-        self._relayed = Relayed(site, ledger, self._clients)
+        self._relayed = Relayed(site, ledger, self._clients, self._accounts.clients_then)
         self._resolver = resolver or Resolver()
         self._hosts = Hosts(site, self._resolver)
         self._jobs = Following(site, ledger)
@@ -241,6 +241,9 @@ class Keeper:
             raise
         self.problem = None
         self._on_kept(time.monotonic() - began)
+        for place, work in self._accounts.first_reads:
+            self._relayed.first_read(place, work)
+        self._accounts.first_reads.clear()
         for delivery in deliveries:
             self._attendance.swept(delivery.agent, delivery.batches[-1][1], now)
 
@@ -249,7 +252,10 @@ class Keeper:
         now = self._now()
         closed = self._accounts.close(now, self._attendance.expected(now))
         for sweep in closed:
-            self._clients.take(sweep, self._accounts.connections)
+            _tell(
+                partial(self._clients.take, sweep, self._accounts.connections, self._relayed.lessened),
+                sweep.tick_seconds,
+            )
             _tell(partial(self._on_close, sweep, now), sweep.tick_seconds)
             _tell(partial(self._jobs.take_sweep, sweep, now), sweep.tick_seconds)
         if closed:

@@ -176,7 +176,8 @@ relayed = Table(
     Column("checksum", BigInteger, nullable=False),
     Column("payload", LargeBinary, nullable=False),
 )
-"""The highest totals that relays ever told of the nodes of a file system: what is lower later is held there."""
+"""The highest totals that relays ever told of the nodes of a file system: what is lower later is held there. And what
+of nodes' totals is in no counter, also while it is the site's own."""
 
 writer = Table("writer", schema, Column("epoch", BigInteger, nullable=False))
 """One row: who may write. Whoever opens the ledger raises the epoch, and who finds another one has lost."""

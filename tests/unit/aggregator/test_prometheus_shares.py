@@ -1,4 +1,4 @@
-"""Counters of clients while a file system is not heard of, such as one whose relay has a link that is cut."""
+"""Counters of clients: of a file system that is not heard of, and of nodes that have no name yet."""
 
 from collections.abc import Mapping, Sequence
 
@@ -29,6 +29,14 @@ class Head:
         self.rendering = 0
         self.written: dict[Subject, Entry] = {}
         self.shown: dict[Subject, int] = {}
+        self.nameless: set[str] = set()
+
+    def restart(self) -> None:
+        """Let another process go on from what was written."""
+        self.series = Series(mode=self.mode, limit=10)
+        self.scrapes = Scrapes()
+        here = {subject: entry for subject, entry in self.written.items() if not entry.left_seconds}
+        self.series.load(here, Moment(self.rendering, self.now, self.now, 0, 0))
 
     def former(self, subjects: Sequence[Subject]) -> Mapping[Subject, Entry]:
         found = {subject: self.written[subject] for subject in subjects if subject in self.written}
@@ -37,14 +45,22 @@ class Head:
     def keep(self, entries: Mapping[Subject, Entry]) -> None:
         self.written |= entries
 
+    def take(self, told: Mapping[str, int], live: Sequence[str]) -> None:
+        """Take in what is told of nodes."""
+        nodes = {nid.encode(): {WRITE: (1, total, 1.0, 1.0)} for nid, total in told.items()}
+        tables = ClientTables({"OST": table(nodes)}, set(), self.now, {nid.encode() for nid in live})
+        self.clients.take_relayed("gdata", tables, PERIOD)
+
     def period(self, told: Mapping[str, int] | None, live: Sequence[str] = (NODE1, NODE2)) -> None:
         """Let a period pass in which these bytes in all were told of each node, or nothing was."""
         self.now += PERIOD
         if told is not None:
-            nodes = {nid.encode(): {WRITE: (1, total, 1.0, 1.0)} for nid, total in told.items()}
-            tables = ClientTables({"OST": table(nodes)}, set(), self.now, {nid.encode() for nid in live})
-            self.clients.take_relayed("gdata", tables, PERIOD)
+            self.take(told, live)
         self.clients.forget(self.now, {}, {"gdata"})
+        self.render()
+
+    def render(self) -> None:
+        """Show what is known now."""
         published = Published(
             clients=self.clients.told(lambda _: None).clients,
             client_tables=self.clients.tables(),
@@ -52,7 +68,11 @@ class Head:
         )
         self.rendering += 1
         gap, seen = self.scrapes.gap_seconds(self.now), self.scrapes.seen_by_all(self.now)
-        picture = clients(published, lambda client: (client.nid,), everybody=self.mode == ALL)
+        picture = clients(
+            published,
+            lambda client: None if client.nid in self.nameless else (client.nid,),
+            everybody=self.mode == ALL,
+        )
         shown = self.series.step(picture, self, Moment(self.rendering, self.now, self.now, gap, seen))
         self.shown = {
             self.series.subjects[subject]: value
@@ -91,3 +111,33 @@ def test_who_did_not_come_back_leaves_once_the_file_system_is_heard_of_again() -
         head.period({NODE1: 150, NODE2: 210}, live=[NODE1])
     assert NODE2 not in head.series.subjects.values()
     assert head.shown[NODE1] == 150
+
+
+@pytest.mark.parametrize("mode", [ALL, TOP])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_a_node_did_before_it_has_a_name_is_counted_once(mode: str, *, restarts: bool) -> None:
+    head = Head(mode)
+    for total in (10, 20, 20, 20):
+        head.period({NODE1: total})
+    before = sum(head.shown.values())
+    head.nameless = {NODE2}
+    for total in (100, 103, 104):
+        head.period({NODE1: 20, NODE2: total})
+    if restarts:
+        head.restart()
+    head.nameless = set()
+    for total in (200, 207, 208):
+        head.period({NODE1: 20, NODE2: total})
+    assert sum(head.shown.values()) - before == 208
+    assert head.shown[NODE2] == 8, "from when it was shown on; all of before is in `other`"
+
+
+def test_what_nodes_without_names_had_when_they_were_first_looked_at_is_no_step() -> None:
+    head = Head(ALL)
+    head.nameless = {NODE1, NODE2}
+    head.period({NODE1: 1_000_000, NODE2: 2_000_000})
+    assert head.shown == {OTHER: 3_000_000}, "where its counter begins, for Prometheus"
+    head.nameless = set()
+    for more in range(5):
+        head.period({NODE1: 1_000_000 + more, NODE2: 2_000_000})
+    assert head.shown == {OTHER: 3_000_000, NODE1: 4, NODE2: 0}

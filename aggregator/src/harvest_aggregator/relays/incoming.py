@@ -1,13 +1,15 @@
 """What is taken in of what relays send: whose nodes, of which file systems, and which totals. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from harvest.v1.stream_pb2 import RelayHead, RelayRefusal, RelayRefusalReason, RelayRequest
+from harvest.v1.stream_pb2 import RelayedFilesystem, RelayHead, RelayRefusal, RelayRefusalReason
 from harvest_aggregator.clients import ClientTables
+from harvest_aggregator.relays.earlier import Held, Reach, beside, reach_of
 from harvest_aggregator.relays.pictures import KINDS, MEASURES, NODES_MAX, NONE_EVER, NUMBERS, Picture
 from harvest_core.accounting.mounts import NEVER, Integers
 from harvest_core.accounting.sweeps import ClosedTable, Floats
@@ -38,7 +40,7 @@ def judged(picture: Picture, sender: str, site: Site) -> Verdict:
     name = head.filesystem
     if name in {one.name for one in site.spec.filesystems}:
         return _refused(LOCAL, f"{name!a} is a file system of this site itself: take it out of the relay")
-    accept = next((one for one in site.spec.accepts if one.name == sender and name in one.filesystems), None)
+    accept = accepting(name, sender, site)
     if accept is None:
         return _refused(
             FILESYSTEM,
@@ -48,6 +50,11 @@ def judged(picture: Picture, sender: str, site: Site) -> Verdict:
     if head.hops != 1:
         return _refused(HOPS, f"{name!a} came over {head.hops} relays: only the site whose servers it has may send it")
     return _of_networks(picture, accept)
+
+
+def accepting(filesystem: str, sender: str, site: Site) -> Accept | None:
+    """Return the words with which a site takes in a file system from a relay, if it does."""
+    return next((one for one in site.spec.accepts if one.name == sender and filesystem in one.filesystems), None)
 
 
 def _of_networks(picture: Picture, accept: Accept) -> Verdict:
@@ -83,32 +90,50 @@ def _refused(reason: RelayRefusalReason.ValueType, message: str) -> Verdict:
     return Verdict(None, (RelayRefusal(reason=reason, message=message),))
 
 
-Held = Mapping[str, tuple[int, ...]]
-"""The highest totals that were ever told of each node of a file system."""
-
-
 class Kept(NamedTuple):
     """What outlives a receiver, of one file system."""
 
     held: Held
+    """The highest totals that were ever told of each node."""
     tick_seconds: int
     """Of the latest picture that changed anything; 0 where that was not written down."""
+    reach: Reach = Reach()
+    """Whose nodes it told."""
+    earlier: Held = MappingProxyType({})
+    """What of each node's totals no counter shows; of some it is less than nothing, which they did elsewhere."""
+    is_local: bool = False
+    """Whether agents of this site read the file system now: then what is earlier is of their totals."""
 
 
 def dump(kept: Kept) -> bytes:
     """Return what is kept as bytes that ``load`` reads."""
-    return RelayRequest(
-        head=RelayHead(tick_seconds=kept.tick_seconds),
+    lnets, nids, accepted = kept.reach
+    return RelayedFilesystem(
+        head=RelayHead(tick_seconds=kept.tick_seconds, lnets=lnets, nids=nids),
         nid=list(kept.held),
         total=list(chain.from_iterable(kept.held.values())),
+        accepted_lnets=accepted,
+        earlier_nid=list(kept.earlier),
+        earlier_total=list(chain.from_iterable(kept.earlier.values())),
+        is_local=kept.is_local,
     ).SerializeToString()
 
 
 def load(payload: bytes) -> Kept:
     """Read what was dumped; raises ValueError."""
-    message = RelayRequest.FromString(payload)
-    rows = np.array(message.total, np.int64).reshape(len(message.nid), NUMBERS)
-    return Kept(dict(zip(message.nid, map(tuple, rows.tolist()), strict=True)), message.head.tick_seconds)
+    message = RelayedFilesystem.FromString(payload)
+    return Kept(
+        _by_node(message.nid, message.total),
+        message.head.tick_seconds,
+        reach_of(message.head, message.accepted_lnets),
+        _by_node(message.earlier_nid, message.earlier_total),
+        message.is_local,
+    )
+
+
+def _by_node(nids: Sequence[str], numbers: Sequence[int]) -> Held:
+    rows = np.array(numbers, np.int64).reshape(len(nids), NUMBERS)
+    return dict(zip(nids, map(tuple, rows.tolist()), strict=True))
 
 
 class Merged(NamedTuple):
@@ -144,7 +169,7 @@ def is_overtaken(head: RelayHead, latest_tick: int, now_seconds: float) -> bool:
     return head.tick_seconds < latest_tick <= now_seconds + _NEAR_PERIODS * head.period_seconds
 
 
-def tables(picture: Picture, totals: Integers) -> ClientTables:
+def tables(picture: Picture, totals: Integers, kept: Kept) -> ClientTables:
     """Return a picture as clients of a file system of the site itself are told, with these totals."""
     jobs = tuple(nid.encode() for nid in picture.nids)
     size = len(MEASURES)
@@ -156,6 +181,7 @@ def tables(picture: Picture, totals: Integers) -> ClientTables:
         servers=frozenset(),
         tick_seconds=picture.head.tick_seconds,
         live=frozenset(nid.encode() for nid in picture.live),
+        earlier=beside(kept.held, kept.earlier, picture.nids),
     )
 
 

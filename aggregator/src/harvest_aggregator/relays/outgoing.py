@@ -9,13 +9,11 @@ import numpy as np
 from harvest.v1.stream_pb2 import RelayHead
 from harvest_aggregator.clients import ClientTables
 from harvest_aggregator.published import Published
-from harvest_aggregator.relays.pictures import KINDS, MEASURES, NONE_EVER, NUMBERS, PROTOCOL, Picture
+from harvest_aggregator.relays.earlier import Held
+from harvest_aggregator.relays.pictures import COUNTS, KINDS, MEASURES, NONE_EVER, NUMBERS, PROTOCOL, Picture
 from harvest_core.accounting.mounts import Integers
 from harvest_core.accounting.sweeps import ClosedTable, Floats
-from harvest_core.accounting.totals import counts_operations, counts_read_bytes, counts_written_bytes
-
-_COUNTS = (counts_read_bytes, counts_written_bytes, counts_operations)
-"""Which counters add to each measure."""
+from harvest_site.clusters import Cluster
 
 
 class Needed(NamedTuple):
@@ -35,16 +33,18 @@ def needed(published: Published, filesystems: Collection[str]) -> Needed:
     )
 
 
-def head(*, software: str, site: str, cluster: str, filesystem: str, period_seconds: int) -> RelayHead:
+def head(*, software: str, site: str, cluster: Cluster, filesystem: str, period_seconds: int) -> RelayHead:
     """Return what is said of a file system at every tick."""
     return RelayHead(
         protocol=PROTOCOL,
         software=software,
         site=site,
-        cluster=cluster,
+        cluster=cluster.name,
         filesystem=filesystem,
         hops=1,  # the site may name no other file systems than those whose servers report to it
         period_seconds=period_seconds,
+        lnets=cluster.lnets,
+        nids=cluster.nids,
     )
 
 
@@ -63,6 +63,12 @@ def pictures(
             present.tick_seconds = tables.tick_seconds
             present.complete = name not in sweep.missing
             yield _picture(tables, present, is_own)
+
+
+def totals_of(told: ClientTables) -> Held:
+    """Return the totals of all nodes."""
+    everybody = _picture(told, RelayHead(), lambda _: True)
+    return dict(zip(everybody.nids, map(tuple, everybody.totals.tolist()), strict=True))
 
 
 def _picture(told: ClientTables, head: RelayHead, is_own: Callable[[str], bool]) -> Picture:
@@ -91,7 +97,7 @@ def _measured(table: ClosedTable, rows: list[int]) -> tuple[Integers, Floats]:
     totals = np.full((len(rows), len(MEASURES)), NONE_EVER, np.int64)
     rates = np.zeros(totals.shape)
     samples = table.samples[rows]
-    for at, (measure, counts) in enumerate(zip(MEASURES, _COUNTS, strict=True)):
+    for at, (measure, counts) in enumerate(zip(MEASURES, COUNTS, strict=True)):
         columns = [column for column, counter in enumerate(table.counters) if counts(counter)]
         is_operations = measure == "operations"
         numbers, per_second = (

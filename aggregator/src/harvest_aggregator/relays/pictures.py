@@ -10,12 +10,16 @@ from numpy.typing import NDArray
 from harvest.v1.stream_pb2 import RelayHead, RelayRequest
 from harvest_core.accounting.mounts import Integers
 from harvest_core.accounting.sweeps import Floats
+from harvest_core.accounting.totals import counts_operations, counts_read_bytes, counts_written_bytes
 from harvest_core.facts import MDT, OST
 from harvest_core.lustre.names import parse_nid
+from harvest_site.nids import NidRange
 
 PROTOCOL: Final = 1
 KINDS: Final = (OST, MDT)
 MEASURES: Final = ("read_bytes", "write_bytes", "operations")
+COUNTS: Final = (counts_read_bytes, counts_written_bytes, counts_operations)
+"""Which counters add to each measure."""
 NUMBERS: Final = len(KINDS) * len(MEASURES)
 """Of each node: by kind of target, by measure."""
 NONE_EVER: Final = -1
@@ -25,6 +29,8 @@ NODES_MAX: Final = 1 << 18
 _PART_NODES: Final = 16_384
 """At most 3.5 MB, whatever the numbers."""
 _NID_CHARACTERS_MAX: Final = 100
+_RANGES_MAX: Final = 100
+"""More than a cluster may have."""
 
 
 class PictureError(Exception):
@@ -66,6 +72,8 @@ def put_together(messages: Sequence[RelayRequest]) -> Picture:
         raise PictureError(f"it speaks protocol {head.protocol}, and this aggregator {PROTOCOL}: update the older one")
     if head.tick_seconds <= 0 or head.period_seconds <= 0:
         raise PictureError("it has no tick, or no period")
+    if not _can_be_read(head.nids):
+        raise PictureError("it tells of nodes in ranges that cannot be read")
     nids = tuple(nid for one in messages for nid in one.nid)
     if len(nids) > NODES_MAX:
         raise PictureError(f"{len(nids)} nodes are more than the {NODES_MAX} that are taken")
@@ -78,6 +86,13 @@ def put_together(messages: Sequence[RelayRequest]) -> Picture:
         raise PictureError("its numbers cannot be: a node has too few, or one is below zero")
     here = frozenset(nid for nid, is_live in zip(nids, live, strict=True) if is_live)
     return Picture(head=head, nids=nids, live=here, totals=totals, rates=rates)
+
+
+def _can_be_read(ranges: Sequence[str]) -> bool:
+    try:
+        return len(list(map(NidRange.parse, ranges))) <= _RANGES_MAX
+    except ValueError:
+        return False
 
 
 def _is_strange(nid: str) -> bool:

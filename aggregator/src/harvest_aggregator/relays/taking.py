@@ -1,19 +1,23 @@
 """What relays told, durable before anybody sees it. Used by one thread."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 
-from harvest.v1.stream_pb2 import RelayResponse
+from harvest.v1.stream_pb2 import RelayHead, RelayResponse
 from harvest_aggregator import sqlite
-from harvest_aggregator.clients import Clients
+from harvest_aggregator.clients import Clients, ClientTables
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.ledger import Ledger
 from harvest_aggregator.published import RelayStatus
 from harvest_aggregator.relays import incoming
+from harvest_aggregator.relays.earlier import Held, Reach, moved, of_first_read, of_strangers, plus, reach_of
+from harvest_aggregator.relays.outgoing import totals_of
 from harvest_aggregator.relays.pictures import Picture
+from harvest_core.accounting.apply import Work
+from harvest_core.accounting.sweeps import Place
 from harvest_site.model import Site
 
 _SILENT_PERIODS: Final = 3
@@ -25,13 +29,17 @@ _log = structlog.get_logger()
 class Relayed:
     """The nodes that other sites' aggregators tell of."""
 
-    def __init__(self, site: Site, ledger: Ledger, clients: Clients) -> None:
+    def __init__(self, site: Site, ledger: Ledger, clients: Clients, own: Callable[[str], ClientTables]) -> None:
+        """``own`` returns what agents of this site itself told of a file system's nodes, while it was the site's."""
         self._site = site
+        self._own = own
         self._ledger = ledger
         self._clients = clients
         self._kept: dict[str, incoming.Kept] = {}
         """By file system; the ledger may have an earlier tick, with the same totals."""
         self._statuses: dict[str, RelayStatus] = {}
+        self._first_reads: dict[str, list[tuple[int, Held]]] = {}
+        """By file system: each with its tick, and what nodes had done by then, until a sweep has shown it."""
 
     def load(self) -> None:
         """Bring back the totals; rates are of a tick, and come with the next picture."""
@@ -66,16 +74,61 @@ class Relayed:
         before = self._kept.get(head.filesystem, _NOTHING_KEPT)
         after = incoming.merged(before.held, picture)
         is_overtaken = incoming.is_overtaken(head, before.tick_seconds, now_seconds)
-        kept = incoming.Kept(after.held, before.tick_seconds if is_overtaken else head.tick_seconds)
-        if after.held != before.held:
+        kept = incoming.Kept(
+            after.held,
+            before.tick_seconds if is_overtaken else head.tick_seconds,
+            before.reach if is_overtaken else self._reach(relay, head),
+            self._earlier(before, after.held, picture),
+        )
+        if kept._replace(tick_seconds=before.tick_seconds) != before:
             self._ledger.write_relayed(head.filesystem, incoming.dump(kept))
         self._kept[head.filesystem] = kept
         if incoming.is_present(head, now_seconds):
-            tables = incoming.tables(picture, after.totals)
+            tables = incoming.tables(picture, after.totals, kept)
             self._clients.take_relayed(head.filesystem, tables, head.period_seconds)
         if not is_overtaken:  # of an earlier tick nobody would expect more
             is_ahead = head.tick_seconds > now_seconds and not incoming.is_present(head, now_seconds)
             self._note(relay, picture, after.lower, is_ahead=is_ahead)
+
+    def _reach(self, relay: str, head: RelayHead) -> Reach:
+        accept = incoming.accepting(head.filesystem, relay, self._site)
+        return reach_of(head, () if accept is None else accept.lnets)
+
+    def _earlier(self, before: incoming.Kept, held: Held, picture: Picture) -> Held:
+        """Return what no counter shows of totals from now on."""
+        name = picture.head.filesystem
+        if name in self._kept and not before.is_local:
+            found = {**before.earlier, **of_strangers(before.held, before.reach, picture)}
+            return {nid: one for nid, one in found.items() if nid in held or nid not in before.held}  # or is forgotten
+        own = totals_of(self._own(name))
+        if not own and not before.earlier:
+            return {}  # nothing was shown of it here: counters begin where its totals are
+        _log.info("counters of nodes go on from what agents of this site had told of them", filesystem=name)
+        return moved(own, before.earlier, held)
+
+    def first_read(self, place: Place, work: Work) -> None:
+        """Note what a target had counted of its nodes before, if a relay once told of them; it is in a later sweep."""
+        if place.filesystem in self._kept:
+            had = of_first_read(place.kind, work)
+            self._first_reads.setdefault(place.filesystem, []).append((work.tick_seconds, had))
+
+    def lessened(self, filesystem: str, told: ClientTables) -> ClientTables:
+        """Return what agents of this site told of nodes, to go on from what a relay told before, if one did."""
+        kept = self._kept.get(filesystem)
+        if kept is None:
+            return told
+        waiting = self._first_reads.get(filesystem, [])
+        if not kept.is_local:
+            kept = kept._replace(earlier=moved(kept.held, kept.earlier, totals_of(told)), is_local=True)
+            _log.info("counters of nodes go on from what a relay had told of them", filesystem=filesystem)
+        else:
+            for had in (had for tick_seconds, had in waiting if tick_seconds <= told.tick_seconds):
+                kept = kept._replace(earlier=plus(kept.earlier, had))
+        if kept is not self._kept[filesystem]:
+            self._ledger.write_relayed(filesystem, incoming.dump(kept))
+            self._kept[filesystem] = kept
+        self._first_reads[filesystem] = [one for one in waiting if one[0] > told.tick_seconds]
+        return told._replace(earlier={nid.encode(): numbers for nid, numbers in kept.earlier.items()})
 
     def _note(self, relay: str, picture: Picture, lower_nodes: int, *, is_ahead: bool) -> None:
         head = picture.head

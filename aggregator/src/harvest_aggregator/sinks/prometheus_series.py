@@ -81,6 +81,8 @@ class Picture:
     labels: Callable[[Subject], tuple[str, ...]] = lambda _: ()
     waits: bool = False
     """Whether who has series in a scope that is not there waits for it, as what it does there goes on unseen."""
+    nameless: Sequence[Subject] = ()
+    """Who could be shown once it has a name, where everybody is to be: until then it is counted among the others."""
     naming: str = ""
     """How subjects are called: if otherwise than in the last picture, what they did is not to be compared with that."""
     renamed: Callable[["Series"], tuple[Totals, Totals]] = lambda _: (NO_TOTALS, NO_TOTALS)
@@ -158,6 +160,7 @@ class Series:
         first = self._numbers_used if self._begins_at_once else _NOBODY
         back, loose = self._enter(picture, book, moment, written, is_renamed=is_renamed)
         changed |= back
+        self._put_with_others(picture, book, moment)
         loose |= self._release(moment)
         unseen = picture.scopes - self._scopes
         if unseen:
@@ -293,6 +296,15 @@ class Series:
                 return fresh, True
             fresh.append(subject)
         return fresh, False
+
+    def _put_with_others(self, picture: Picture, book: Book, moment: Moment) -> None:
+        """Write of those who have no name yet that they are in `other`: once they have one, they begin from there."""
+        new = [subject for subject in picture.nameless if subject not in self._number and subject not in self._left]
+        former = book.former(new) if new else {}
+        some = iter(subject for subject in new if subject not in former)
+        while entries := {one: Entry({}, left_seconds=moment.wall_seconds) for one in islice(some, ROWS_AT_ONCE)}:
+            book.keep(entries)
+        self._left.update(new)
 
     def _release(self, moment: Moment) -> set[int]:
         """Let those series count whose 0 everybody has seen; return whose they are."""

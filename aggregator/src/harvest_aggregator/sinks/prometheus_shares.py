@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ def _picture(
     scope: Callable[[Column], str],
     labels: Callable[[Subject], tuple[str, ...]] = lambda _: (),
     waits: bool = False,
+    nameless: Sequence[Subject] = (),
 ) -> Picture:
     def totals(series: Series) -> Totals:
         return gathered(
@@ -55,6 +57,7 @@ def _picture(
         scope=scope,
         labels=labels,
         waits=waits,
+        nameless=nameless,
     )
 
 
@@ -128,12 +131,13 @@ def _add_amounts(row: Integers, counters: Mapping[Counter, tuple[int, int]], kin
 def clients(published: Published, named: Callable[[Client], tuple[str, ...] | None], *, everybody: bool) -> Picture:
     """Return what clients did, by NID; a column is (file system, metric, component).
 
-    Who has no name yet is not shown yet.
+    Who has no name yet is not shown yet, but among the others.
     """
     known = {client.nid: client for client in published.clients}
     shares = []
     for filesystem, told in published.client_tables.items():
-        nids = dict.fromkeys(nid for table in told.tables.values() for nid in table.jobs if nid not in told.servers)
+        somewhere = chain(*(table.jobs for table in told.tables.values()), told.earlier)
+        nids = dict.fromkeys(nid for nid in somewhere if nid not in told.servers)
         place = {nid: at for at, nid in enumerate(nids)}
         numbers = np.zeros((len(nids), len(_MEASURED)), np.int64)
         for kind, table in told.tables.items():
@@ -142,6 +146,10 @@ def clients(published: Published, named: Callable[[Client], tuple[str, ...] | No
             for (measure, counts), column in zip(MEASURES.items(), _columns_of(kind), strict=True):
                 columns = [number for number, counter in enumerate(table.counters) if counts(counter)]
                 numbers[places, column] += added((table.samples if measure == "iops" else table.sums)[rows], columns)
+        lessened = [nid for nid in told.earlier if nid in place]
+        earlier = np.array([told.earlier[nid] for nid in lessened], np.int64).reshape(-1, len(_KINDS), len(MEASURES))
+        for at, kind in enumerate(_KINDS):
+            numbers[np.ix_([place[nid] for nid in lessened], _columns_of(kind))] -= earlier[:, at]
         who: list[Subject] = [nid.decode("utf-8", "replace") for nid in nids]
         shares.append(_Share(who, tuple((filesystem, *measured) for measured in _MEASURED), numbers))
     found = list(known.values())
@@ -151,12 +159,14 @@ def clients(published: Published, named: Callable[[Client], tuple[str, ...] | No
             rates[0, at] += (one.read_bytes or 0) + (one.write_bytes or 0)
             rates[1, at] += (one.oss_ops or 0) + (one.mds_ops or 0)
     order = range(len(found)) if everybody else busiest(rates)
+    nameless = {client.nid for client in found if named(client) is None}
     return _picture(
         shares,
-        new=(found[at].nid for at in order if named(found[at]) is not None),
+        new=(found[at].nid for at in order if found[at].nid not in nameless),
         is_over=lambda subject: subject not in known or not known[str(subject)].is_live,
         scopes=frozenset(published.client_tables),
         scope=lambda column: column[0],
         labels=lambda subject: named(known[str(subject)]) or (),
+        nameless=sorted(nameless) if everybody else (),
         waits=True,  # with a link that is cut all nodes of a file system are gone at once, and none of them is over
     )

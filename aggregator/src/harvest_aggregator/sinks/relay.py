@@ -141,7 +141,7 @@ class Relay(Sink[Needed]):
             name: head(
                 software=version("harvest-aggregator"),
                 site=plan.site,
-                cluster=plan.cluster.name,
+                cluster=plan.cluster,
                 filesystem=name,
                 period_seconds=period_seconds,
             )

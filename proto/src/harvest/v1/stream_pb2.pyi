@@ -1234,6 +1234,8 @@ class RelayHead(_message.Message):
     TICK_SECONDS_FIELD_NUMBER: _builtins.int
     PERIOD_SECONDS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
+    LNETS_FIELD_NUMBER: _builtins.int
+    NIDS_FIELD_NUMBER: _builtins.int
     protocol: _builtins.int
     """1"""
     software: _builtins.str
@@ -1250,6 +1252,12 @@ class RelayHead(_message.Message):
     """how often nodes are read"""
     complete: _builtins.bool
     """all targets that should have reported had done so"""
+    @_builtins.property
+    def lnets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Whose nodes are told: those on these networks, and those in these ranges. Both empty: not said."""
+
+    @_builtins.property
+    def nids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -1262,14 +1270,72 @@ class RelayHead(_message.Message):
         tick_seconds: _builtins.int = ...,
         period_seconds: _builtins.int = ...,
         complete: _builtins.bool = ...,
+        lnets: _abc.Iterable[_builtins.str] | None = ...,
+        nids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "complete", b"complete", "filesystem", b"filesystem", "hops", b"hops", "period_seconds", b"period_seconds", "protocol", b"protocol", "site", b"site", "software", b"software", "tick_seconds", b"tick_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "complete", b"complete", "filesystem", b"filesystem", "hops", b"hops", "lnets", b"lnets", "nids", b"nids", "period_seconds", b"period_seconds", "protocol", b"protocol", "site", b"site", "software", b"software", "tick_seconds", b"tick_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RelayHead: _TypeAlias = RelayHead  # noqa: Y015
+
+@_typing.final
+class RelayedFilesystem(_message.Message):
+    """What a head keeps of a file system in its ledger; it is never sent. The first three are numbered as in RelayRequest,
+    which was kept before.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEAD_FIELD_NUMBER: _builtins.int
+    NID_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    ACCEPTED_LNETS_FIELD_NUMBER: _builtins.int
+    EARLIER_NID_FIELD_NUMBER: _builtins.int
+    EARLIER_TOTAL_FIELD_NUMBER: _builtins.int
+    IS_LOCAL_FIELD_NUMBER: _builtins.int
+    is_local: _builtins.bool
+    """agents of the head itself read it now, and what is earlier is of their totals"""
+    @_builtins.property
+    def head(self) -> Global___RelayHead:
+        """of the latest call that changed anything: its tick, and whose nodes it told"""
+
+    @_builtins.property
+    def nid(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def total(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """six of each node, the highest that were ever told"""
+
+    @_builtins.property
+    def accepted_lnets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """the head's, at that call"""
+
+    @_builtins.property
+    def earlier_nid(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def earlier_total(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """six of each of these: so much of its totals no counter shows"""
+
+    def __init__(
+        self,
+        *,
+        head: Global___RelayHead | None = ...,
+        nid: _abc.Iterable[_builtins.str] | None = ...,
+        total: _abc.Iterable[_builtins.int] | None = ...,
+        accepted_lnets: _abc.Iterable[_builtins.str] | None = ...,
+        earlier_nid: _abc.Iterable[_builtins.str] | None = ...,
+        earlier_total: _abc.Iterable[_builtins.int] | None = ...,
+        is_local: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["head", b"head"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted_lnets", b"accepted_lnets", "earlier_nid", b"earlier_nid", "earlier_total", b"earlier_total", "head", b"head", "is_local", b"is_local", "nid", b"nid", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RelayedFilesystem: _TypeAlias = RelayedFilesystem  # noqa: Y015
 
 @_typing.final
 class RelayResponse(_message.Message):
