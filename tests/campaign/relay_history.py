@@ -159,6 +159,8 @@ class RelayHistory(History):
         least = _of(head.name, relay_truth.shown(truth, name))
         most = _of(head.name, relay_truth.shown(truth, name, ledger.ever))
         held = head.held().get(name, {})
+        if least != most and not self.tree.sites[sender].world.events["segments gone", SITE]:
+            self._say(head, f"{sender} has {least} of {name} at the end, and once had {most}")
         if self.tree.links[sender, head.name].taken_tick.get(name, 0) <= EPOCH + self.plan.ticks * PERIOD:
             self._say(head, f"was not told anything of {name} at the end, when all was well")
         if not covers(held, least) or not covers(most, held):
