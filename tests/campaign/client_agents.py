@@ -43,6 +43,8 @@ class ClientSweep(Sweep):
     told_ns: int
     segment: int
     """Of the spool; it names all that it uses."""
+    looked_ns: int
+    """When it was last asked whether the target counted anything; of a pass in which nothing was read."""
     is_baseless: bool = False
     """What was told before it, and is not repeated, is lost."""
 
@@ -56,6 +58,8 @@ class SimTarget:
         self.unreadable: dict[str, str] = {}
         self.seen: dict[bytes, Seen] = {}
         """What counts of what was read in the pass that began with this sweep."""
+        self.looked_ns = 0
+        """When it was last seen that the target itself has counted nothing, or something."""
         self._some: dict[bytes, Seen] = {}
         """Since it was last asked whether the target was remounted."""
         self._agent = agent
@@ -106,6 +110,7 @@ class SimTarget:
         reader = file.open(hold=True)
         text = reader.read_all()
         if not is_client:
+            self.looked_ns = self._agent.now_ns
             return text
         nid = path.split("/")[-2].encode()
         if path.endswith("/uuid"):
@@ -136,6 +141,7 @@ class ClientAgent(SimAgent):
     @override
     def restart(self) -> None:
         super().restart()
+        self._still_until_ns = 0
         self._segment += 1
         self.passes: dict[str, SimTarget] = {}
         self._told_ns: dict[tuple[object, ...], int] = {}
@@ -146,7 +152,12 @@ class ClientAgent(SimAgent):
     def want(self, *, is_wanted: bool) -> None:
         """Be told whether anybody wants to know about clients."""
         self._is_wanted = is_wanted
-        self._rounds.want({"fs": self._interval_seconds} if is_wanted else {})
+        names = {target.fs for target in self._site.targets.values()} if is_wanted else ()
+        self._rounds.want(dict.fromkeys(names, self._interval_seconds))
+
+    def stand_still(self, seconds: float) -> None:
+        """Do nothing for so long, and then go on as if nothing had been; in the midst of whatever was under way."""
+        self._still_until_ns = self._site.now_ns + round(seconds * 10**9)
 
     @property
     def now_ns(self) -> int:
@@ -168,12 +179,16 @@ class ClientAgent(SimAgent):
     @override
     def due_ns(self) -> int:
         """Return the true time when it next does anything: a sweep, or some files before it."""
+        if self._still_until_ns:
+            return self._still_until_ns
         sweep_ns = super().due_ns()
         return min(sweep_ns, self._next_ns) if self._next_ns else sweep_ns
 
     def act(self, between: Callable[[str], None], *, bad: set[str], is_running: bool) -> None:
         """Do what is due now."""
         self.between, self.bad = between, bad
+        if self._still_until_ns:
+            self._still_until_ns, self._told_ns = 0, {}
         is_sweep = super().due_ns() == self._site.now_ns
         if is_sweep:
             self._read_ns = self._site.now_ns
@@ -237,7 +252,6 @@ class ClientAgent(SimAgent):
 
     def _told(self, parts: list[Facts]) -> ClientSweep:
         target = parts[-1].target
-        seen = self.passes[target].seen
         return ClientSweep(
             facts=parts[-1],
             target=target,
@@ -247,9 +261,10 @@ class ClientAgent(SimAgent):
             read_ns=self._site.now_ns,
             lives={},
             details={},
-            seen=seen,
+            seen=self.passes[target].seen,
             told_ns=self._site.now_ns,
             segment=self._segment,
+            looked_ns=self.passes[target].looked_ns,
         )
 
     def lose_segments(self) -> int:

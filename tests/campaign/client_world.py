@@ -13,7 +13,6 @@ from campaign.plan import SERVERS, Step
 from campaign.world import World
 from harvest_sim.target import MountedTarget
 
-_FS = "fs"
 _OF_TARGETS = frozenset(
     {
         *("exports cleared", "zeroed", "forgotten", "client leaves", "client returns"),
@@ -95,16 +94,16 @@ class ClientWorld(World):
 
     def _connect(self, step: Step) -> bool:
         nid = step.job.decode()
-        if self.site.clients.get((_FS, nid)):
+        if self.site.clients.get((_filesystem(step), nid)):
             return False
-        self.site.connect(_FS, nid)
+        self.site.connect(_filesystem(step), nid)
         return True
 
     def _leave(self, step: Step) -> bool:
         nid = step.job.decode()
-        uuids = list(self.site.clients.get((_FS, nid), ()))
+        uuids = list(self.site.clients.get((_filesystem(step), nid), ()))
         for uuid in uuids:
-            self.site.disconnect(_FS, nid, uuid)
+            self.site.disconnect(_filesystem(step), nid, uuid)
         return bool(uuids)
 
     def _clear_exports(self, step: Step) -> bool:
@@ -172,3 +171,7 @@ class ClientWorld(World):
             self.events["reordered", self.plan.versions[0]] += 1
             agents.reverse()
         return agents
+
+
+def _filesystem(step: Step) -> str:
+    return step.target.partition("-")[0]

@@ -41,6 +41,8 @@ class Step(NamedTuple):
     op: str = ""
     amount: int = 0
     times: int = 1
+    site: str = ""
+    """Where, if there are several sites."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,6 @@
 """Plays a plan of a tree of relays, looks at every head after every tick, and compares with the truth."""
 
 import tempfile
-from collections import defaultdict
-from math import isclose
 from pathlib import Path
 from typing import cast
 
@@ -10,245 +8,164 @@ from structlog.testing import capture_logs
 from typing_extensions import override
 
 from campaign import relay_truth
-from campaign.agents import SimAgent
-from campaign.client_agents import ClientAgent, ClientSweep, show
-from campaign.client_history import ClientHistory
+from campaign.client_agents import ClientAgent
 from campaign.client_plan import ClientPlan
-from campaign.history import Outcome
+from campaign.history import History, Outcome
 from campaign.plan import EPOCH, PERIOD, Plan, Step
-from campaign.relay_plan import HEADS
-from campaign.relay_tree import FILESYSTEM, Head, Link
-from campaign.relay_truth import NUMBERS, Totals
-from campaign.relay_world import RelayWorld
-from harvest_aggregator.clients import Clients
+from campaign.relay_events import Tree
+from campaign.relay_plan import ACCEPTS, FILESYSTEMS, HEADS, RELAYS, SITE
+from campaign.relay_site import rates_of, totals_in
+from campaign.relay_tree import Head, Told, totals_of
+from campaign.relay_truth import Totals, covers
 from harvest_aggregator.nodes import Rates
-from harvest_aggregator.published import Published
-from harvest_aggregator.relays.earlier import Held
-from harvest_aggregator.relays.pictures import KINDS
-from harvest_core.accounting.sweeps import ClosedTable
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own in it: no ledger of a history need outlive the machine
-_NOTHING = (0,) * len(NUMBERS)
-_IDLE = (0.0,) * len(Rates._fields)
 _SHOWN_PERIODS = 3
 
 
-class RelayHistory(ClientHistory):
+class RelayHistory(History):
     """One history of relays on its way."""
 
-    world: RelayWorld
     well_ticks = 5
     """Clients are told every third tick at the latest."""
 
-    @override
-    def _new_world(self, plan: Plan) -> RelayWorld:
-        self._folder = tempfile.TemporaryDirectory(prefix="relays-", dir=_MEMORY if _MEMORY.is_dir() else None)
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._interval_seconds = cast("ClientPlan", plan).interval_seconds
         self._wrong: list[str] = []
-        self._totals: dict[str, Totals] = {name: {} for name in HEADS}
-        """What every head had after the last tick."""
-        self._shown: dict[str, Totals] = {name: {} for name in HEADS}
-        """The most that every head showed of every node."""
-        self._told: defaultdict[int, list[dict[str, Rates]]] = defaultdict(list)
-        """What the site itself says of all nodes, by tick; one that was restored may close a tick once more."""
-        self._latest: dict[str, tuple[Clients, int]] = {}
-        """The tick of what every head showed last, and whether it began anew since."""
-        self._shown_rates: list[tuple[str, int, str, Rates]] = []
-        self._highest: Totals = {}
-        """What was ever shown, also of what nobody has any more."""
-        return RelayWorld(cast("ClientPlan", plan), Path(self._folder.name))
 
     @override
     def play(self) -> Outcome:
-        try:
-            with capture_logs():
-                return super().play()
-        finally:
-            self.world.close()
-            self._folder.cleanup()
+        folder = _MEMORY if _MEMORY.is_dir() else None
+        with capture_logs(), tempfile.TemporaryDirectory(prefix="relays-", dir=folder) as path:
+            self.tree = Tree(cast("ClientPlan", self.plan), Path(path))
+            try:
+                for tick in range(1, self.plan.ticks + self.well_ticks + 1):
+                    if tick > self.plan.ticks:
+                        self.tree.end_troubles()
+                    self._period(tick, [step for step in self.plan.steps if step.tick == tick])
+                return self._outcome()
+            finally:
+                self.tree.close()
 
     @override
     def _period(self, tick: int, steps: list[Step]) -> None:
         self._tick = tick
-        super()._period(tick, steps)
-
-    @override
-    def _in_order_of_delivery(self) -> list[SimAgent]:
-        return [] if self._is_down else super()._in_order_of_delivery()
-
-    @property
-    def _is_down(self) -> bool:
-        return self.world.down_until > self._tick
-
-    @override
-    def _deliver(self, agent: SimAgent) -> None:
-        self.world.ledger.take(agent.server.name, agent.spool)
-        for sweep in agent.spool:
-            assert isinstance(sweep, ClientSweep)
-            show(sweep, self.world.site.truth.lives)
-            sweep.was_accepted = True
-        agent.sent += agent.spool
-        agent.spool = []
-
-    @override
-    def _close(self, tick: int) -> None:
-        now = self.world.ledger.now = EPOCH + tick * PERIOD + 6.0
-        for link in self.world.links.values():
+        now = EPOCH + tick * PERIOD + 6.0
+        for step in steps:
+            if not step.site:
+                self.tree.happen(step)
+        for link in self.tree.links.values():
             link.tick, link.now = tick, now
-        if not self._is_down:
-            self._publish(now)
-            for sender in self.world.senders:
-                sender.run(now)
-            self.world.ledger.fold()
-        truth = relay_truth.shown(self.world.site.truth)
-        self._highest = _highest(self._highest, truth)
-        for name, link in self.world.links.items():
+        # heads first: whatever is told to them is shown with their next sweep
+        for name in sorted(self.tree.sites, key=lambda name: name in RELAYS):
+            self.tree.sites[name].period(tick, [step for step in steps if step.site == name])
+        for link in self.tree.links.values():
             link.bring_late()
-            if not link.is_down:
-                self._look(name, link, truth, now)
-
-    def _publish(self, now: float) -> None:
-        ledger = self.world.ledger
-        closed = ledger.accounts.close(now, frozenset())
-        for sweep in closed:
-            ledger.nodes.take(sweep, ledger.accounts.connections)
-        ledger.nodes.forget(now, {FILESYSTEM: cast("ClientPlan", self.plan).interval_seconds})
-        if closed:
-            told = ledger.nodes.told(lambda _: None).clients
-            tables = ledger.nodes.tables()
-            for table in tables.values():
-                self._told[table.tick_seconds].append({one.nid: one.filesystems[FILESYSTEM] for one in told})
-            published = Published(tick_seconds=closed[-1].tick_seconds, closed=closed[-1], client_tables=tables)
-            for sender in self.world.senders:
-                sender.offer(published)
+        for head in self.tree.heads.values():
+            head.now = now
+            if head.down_until <= tick:
+                self._look(head)
 
     # --- looking at heads ---
 
-    def _look(self, name: str, link: Link, truth: Totals, now: float) -> None:
+    def _look(self, head: Head) -> None:
         """Compare a head with what it must have and show after a tick."""
-        held = _counted(link.head.held())
-        before = self._totals[name]
-        if name in self.world.restored:
-            before = _counted(self.world.restored.pop(name))
-            self._shown[name] = {}
-        self._totals[name] = held
-        if not _covers(held, before):
-            self._say(name, f"totals fell: {before}, then {held}")
-        if not _covers(self._highest, held):
-            self._say(name, f"more than was ever counted: {held}, not {self._highest}")
-        if link.taken_tick == EPOCH + self._tick * PERIOD and self._is_up_to_date():
-            must = {nid: totals for nid, totals in truth.items() if _is_of(name, nid)}
-            if held != must if not self.world.lost else not _covers(held, _highest(must, before)):
-                self._say(name, f"{held} after a call, not {must}")
-        self._look_at_rates(name, link.head, held, now)
-
-    def _is_up_to_date(self) -> bool:
-        """Tell whether the site has everything again that it had before it was restored."""
-        return not any(sweep.was_accepted for agent in self.world.agents.values() for sweep in agent.spool)
-
-    def _look_at_rates(self, name: str, head: Head, held: Totals, now: float) -> None:
-        rates = head.rates(now)
-        tables = head.clients.tables().get(FILESYSTEM)
-        if tables is None:
-            self.world.events["nothing shown", name] += bool(held)
+        if head.name not in FILESYSTEMS:  # else it has closed its sweep
+            head.close()
+        held = {name: totals for name, totals in head.held().items() if totals}
+        must = {name: totals for name, totals in head.must_hold.items() if totals}
+        if held != must:
+            self._say(head, f"{held}, not {must}")
+        tables = head.clients.tables()
+        shown = {name: told for name, told in head.must_show.items() if self._is_fresh(told, head.now)}
+        self.tree.events["nothing shown", head.name] += len(must.keys() - shown.keys())
+        if tables.keys() - FILESYSTEMS.get(head.name, ()) != shown.keys():
+            self._say(head, f"{tables.keys()} are shown, not {shown.keys()}")
             return
-        if not any(self._is_said(name, rates, said) for said in self._told[tables.tick_seconds]):
-            self._say(name, f"rates {rates}, and the site's are {self._told[tables.tick_seconds]}")
-        began, latest = self._latest.get(name, (head.clients, 0))
-        if began is head.clients and tables.tick_seconds < latest:
-            self._say(name, f"rates of {tables.tick_seconds} after those of {latest}")
-        self._latest[name] = head.clients, tables.tick_seconds
-        if now - tables.tick_seconds > _SHOWN_PERIODS * cast("ClientPlan", self.plan).interval_seconds:
-            self._say(name, f"rates of {tables.tick_seconds} at {now}")
-        self._shown_rates += [(name, self._tick, nid, rate) for nid, rate in rates.items()]
-        shown = {nid: tuple(n for kind in KINDS for n in _row(tables.tables[kind], nid.encode())) for nid in rates}
-        if not _covers(held, shown):
-            self._say(name, f"{shown} is shown, and {held} durable")
-        before = self._shown[name]
-        if not _covers(shown, {nid: totals for nid, totals in before.items() if nid in shown}):
-            self._say(name, f"what is shown fell: {before}, then {shown}")
-        if before.keys() - shown.keys() and not self.world.was_restored:
-            self._say(name, f"{before.keys() - shown.keys()} are shown no more")
-        self._shown[name] = _highest(before, shown)
-        lower = sum(status.lower_nodes for status in head.relayed.statuses())
-        self.world.events["lower totals held", name] += bool(lower)
-        if lower and not self.world.was_restored:
-            self._say(name, f"{lower} nodes are said to be lower, and no sender was restored")
+        clients = head.clients.told(lambda _: None).clients
+        for name, told in shown.items():
+            rates = {one.nid: one.filesystems[name] for one in clients if name in one.filesystems}
+            self._look_at_rates(head, told, rates)
+            if (totals := totals_in(tables[name])) != told.truth:
+                self._say(head, f"{totals} is shown of {name}, not {told.truth}")
+        if head.name in FILESYSTEMS:
+            self._look_at_own(head)
+        for status in head.relayed.statuses():
+            self.tree.events["lower totals held", head.name] += bool(status.lower_nodes)
+            if status.lower_nodes and not self.tree.sites[status.relay].world.was_restored:
+                self._say(head, f"{status} is said to be lower, and no sender was restored")
 
-    def _is_said(self, head: str, rates: dict[str, Rates], by_site: dict[str, Rates]) -> bool:
-        """Compare a head's rates with those of the site, which were added up in another order."""
-        said = {nid: rate for nid, rate in by_site.items() if _is_of(head, nid)}
-        return rates.keys() == said.keys() and all(
-            self._is_equal(one, other) for nid in rates for one, other in zip(rates[nid], said[nid], strict=True)
-        )
+    def _is_fresh(self, told: Told, now: float) -> bool:
+        return now - told.picture.head.tick_seconds <= _SHOWN_PERIODS * self._interval_seconds
 
-    def _is_equal(self, at_head: float | None, at_site: float | None) -> bool:
-        """Compare two; a restored site may have forgotten that a node ever did such a thing, and the head has not."""
-        if at_head is None or at_site is None:
-            return at_head is at_site or (at_head == 0 and self.world.was_restored)
-        return isclose(at_head, at_site)
+    def _look_at_rates(self, head: Head, told: Told, rates: dict[str, Rates]) -> None:
+        """Compare a head's rates with those in the last picture: they are the very same numbers."""
+        must = rates_of(told.picture)
+        if {nid: tuple(rate or 0.0 for rate in some) for nid, some in rates.items()} != must:
+            self._say(head, f"{told.filesystem} at {rates}, not {must}")
+        if not self.tree.sites[told.sender].world.was_restored:
+            known = totals_of(told.picture)
+            for nid, some in rates.items():
+                if any(some) and nid not in known:
+                    self._say(head, f"{nid} has rates {some}, and never did anything")
 
-    def _say(self, head: str, what: str) -> None:
-        self._wrong.append(f"head {head}, tick {self._tick}: {what}")
+    def _look_at_own(self, head: Head) -> None:
+        """Compare the head's own file systems with the truth: what relays tell does not touch them."""
+        site = self.tree.sites[head.name]
+        for name in FILESYSTEMS[head.name]:
+            tables = head.clients.tables().get(name)
+            if tables is not None and totals_in(tables) != site.truths[name, tables.tick_seconds]:
+                self._say(head, f"{name} has {totals_in(tables)}, not {site.truths[name, tables.tick_seconds]}")
+
+    def _say(self, head: Head, what: str) -> None:
+        self._wrong.append(f"head {head.name}, tick {self._tick}: {what}")
+
+    # --- at the end ---
 
     @override
     def _outcome(self) -> Outcome:
-        truth = relay_truth.shown(self.world.site.truth)
-        for name, link in self.world.links.items():
-            self.world.events.update({(what, name): count for what, count in link.events.items() if what})
-            if link.taken_tick <= EPOCH + self.plan.ticks * PERIOD:
-                self._say(name, "was not told anything at the end, when all was well")
-            must = {nid: totals for nid, totals in truth.items() if _is_of(name, nid)}
-            if not self.world.lost and self._totals[name] != must:
-                self._say(name, f"{self._totals[name]} at the end, not {must}")
+        tree = self.tree
+        for head in tree.heads.values():
+            for sender, names in ACCEPTS[head.name].items():
+                for name in names:
+                    self._compare(head, sender, name)
+        for (_, name), link in tree.links.items():
+            tree.events.update({(what, name): count for what, count in link.events.items() if what})
+        for site in tree.sites.values():
+            tree.events.update(site.world.events)
+            tree.events["rates compared", SITE] += site.compared
+        agents = [agent for site in tree.sites.values() for agent in site.world.agents.values()]
         return Outcome(
             difference={},
             explained={},
             flagged=0,
             decisions=0,
-            events=self.world.events,
-            rates=self._impossible_rates(),
-            published=self._wrong,
-            untold=[late for agent in self.world.agents.values() for late in cast("ClientAgent", agent).untold],
+            events=tree.events,
+            rates=[],
+            published=[*(wrong for site in tree.sites.values() for wrong in site.wrong), *self._wrong],
+            untold=[late for agent in agents for late in cast("ClientAgent", agent).untold],
             details=[],
         )
 
-    def _impossible_rates(self) -> list[str]:
-        """Return the rates at heads that are negative, or above the highest that the node ever had."""
-        highest = relay_truth.highest_rates(self.world.site.truth, cast("ClientPlan", self.plan).interval_seconds)
-        return [
-            f"head {name}, tick {tick}: {nid} {rates} above {highest.get(nid)}"
-            for name, tick, nid, rates in self._shown_rates
-            if any(
-                rate is not None and not 0 <= rate <= most * (1 + 1e-9)
-                for rate, most in zip(rates, highest.get(nid, _IDLE), strict=True)
-            )
-        ]
+    def _compare(self, head: Head, sender: str, name: str) -> None:
+        """Compare what a head has at the end, when all was well, with what its nodes ever did, as far as it was shown.
+
+        Of what only an older ledger had, and no agent any more, heads may have all or nothing: whether they were told
+        of it before, the model says (``must_hold``). Of nodes that lost nothing both borders are the same.
+        """
+        ledger = self.tree.sites[sender].world.ledger
+        truth = self.tree.sites[sender].world.site.truth
+        least = _of(head.name, relay_truth.shown(truth, name))
+        most = _of(head.name, relay_truth.shown(truth, name, ledger.ever))
+        held = head.held().get(name, {})
+        if least != most and not self.tree.sites[sender].world.events["segments gone", SITE]:
+            self._say(head, f"{sender} has {least} of {name} at the end, and once had {most}")
+        if self.tree.links[sender, head.name].taken_tick.get(name, 0) <= EPOCH + self.plan.ticks * PERIOD:
+            self._say(head, f"was not told anything of {name} at the end, when all was well")
+        if not covers(held, least) or not covers(most, held):
+            self._say(head, f"{held} of {name} at the end, not {least} to {most}")
 
 
-def _is_of(head: str, nid: str) -> bool:
-    return nid.endswith(f"@{HEADS[head]}")
-
-
-def _counted(held: Held) -> Totals:
-    """Return the totals of all who ever did anything."""
-    known = {nid: tuple(max(number, 0) for number in totals) for nid, totals in held.items()}
-    return {nid: totals for nid, totals in known.items() if any(totals)}
-
-
-def _covers(more: Totals, less: Totals) -> bool:
-    """Tell whether no total is lower."""
-    return all(
-        number >= other
-        for nid, totals in less.items()
-        for number, other in zip(more.get(nid, _NOTHING), totals, strict=True)
-    )
-
-
-def _highest(one: Totals, other: Totals) -> Totals:
-    return {nid: tuple(map(max, one.get(nid, _NOTHING), other.get(nid, _NOTHING))) for nid in one.keys() | other.keys()}
-
-
-def _row(table: ClosedTable, nid: bytes) -> tuple[int, ...]:
-    """Return what a head shows of a node on one kind of target: bytes read and written, operations."""
-    done = table.job(nid)
-    return done.read_bytes, done.write_bytes, done.iops
+def _of(head: str, totals: Totals) -> Totals:
+    return {nid: some for nid, some in totals.items() if nid.endswith(f"@{HEADS[head]}")}

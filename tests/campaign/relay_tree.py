@@ -1,71 +1,61 @@
-"""What a tree of relays is made of: the product's own sender, receiver and ledgers, and links that fail."""
+"""What a tree of relays is made of: the product's own aggregators with their ledgers, at senders and at heads."""
 
 import tempfile
-from collections import Counter as Tally
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-import grpc
 from typing_extensions import override
 
 from campaign.plan import EPOCH, PERIOD
-from campaign.relay_plan import HEADS
+from campaign.relay_plan import ACCEPTS, FILESYSTEMS, HEADS, RELAYS
+from campaign.relay_truth import Totals, highest
 from harvest.v1.stream_pb2 import RelayRequest, RelayResponse
 from harvest_aggregator import backups
-from harvest_aggregator.clients import Clients, ClientTables
+from harvest_aggregator.accounts import Accounts
+from harvest_aggregator.clients import Clients
 from harvest_aggregator.ledger import Ledger
-from harvest_aggregator.nodes import Rates
-from harvest_aggregator.published import Published
 from harvest_aggregator.relays.earlier import Held
 from harvest_aggregator.relays.incoming import load
-from harvest_aggregator.relays.outgoing import Needed
-from harvest_aggregator.relays.pictures import Picture, parts, put_together
+from harvest_aggregator.relays.pictures import Picture, put_together
 from harvest_aggregator.relays.taking import Relayed
-from harvest_aggregator.sinks.backlog import Backlog
-from harvest_aggregator.sinks.relay import Receiver, Relay, RelayPlan, relay_plans
-from harvest_pki.folders import Tls
+from harvest_core.accounting.sweeps import ClosedSweep
 from harvest_site import loading
 from harvest_site.model import Site
 from support.uplinks import ca
 
-FILESYSTEM = "fs"
-SENDER = "alkindi"
-NEVER_OWN = ClientTables({}, frozenset(), 0, frozenset())
-"""What a head's own agents told: it has none."""
-_TRIES_SECONDS = PERIOD - 1
-"""For so long of each tick it is tried to call."""
-_SENDER = """
-interval: {period}s
-filesystems: [{{name: fs, servers: [s0, s1], clients: {{interval: {interval}s}}}}]
-clusters: [{clusters}]
-relays: [{relays}]
-"""
-_HEAD = """
-interval: {period}s
-clusters: [{{name: {name}, lnets: [{lnet}]}}]
-accepts: [{{name: alkindi, filesystems: [fs], lnets: [{lnet}]}}]
-"""
 
-
-def sender_site(interval_seconds: int) -> Site:
-    """Return the site that has the file system."""
-    clusters = (f"{{name: {name}, lnets: [{lnet}], filesystems: [fs]}}" for name, lnet in HEADS.items())
+def site_of(name: str, interval_seconds: int) -> Site:
+    """Return a site: one that relays, a head, or a head that has servers, too."""
+    filesystems = (
+        f"{{name: {one}, servers: [s0, s1], clients: {{interval: {interval_seconds}s}}}}"
+        for one in FILESYSTEMS.get(name, ())
+    )
+    mine = {name: HEADS[name]} if name in HEADS else HEADS
+    accepted = (one for some in ACCEPTS.get(name, {}).values() for one in some)
+    mounted = tuple(dict.fromkeys((*FILESYSTEMS.get(name, ()), *accepted)))
+    clusters = (
+        f"{{name: {head}, lnets: [{lnet}], filesystems: [{', '.join(mounted)}]}}" for head, lnet in mine.items()
+    )
+    secret = f"tlsSecretRef: {{name: {name}}}"
     relays = (
-        f'{{cluster: {name}, filesystems: [fs], endpoint: "{name}:8023", tlsSecretRef: {{name: relay}}}}'
-        for name in HEADS
+        f'{{cluster: {head}, filesystems: [{", ".join(some)}], endpoint: "{head}:8023", {secret}}}'
+        for head, some in RELAYS.get(name, {}).items()
     )
-    return loading.load(
-        _SENDER.format(period=PERIOD, interval=interval_seconds, clusters=", ".join(clusters), relays=", ".join(relays))
+    accepts = (
+        f"{{name: {sender}, filesystems: [{', '.join(some)}], lnets: [{HEADS[name]}]}}"
+        for sender, some in ACCEPTS.get(name, {}).items()
     )
+    lists = {"filesystems": filesystems, "clusters": clusters, "relays": relays, "accepts": accepts}
+    return loading.load(f"interval: {PERIOD}s\n" + "".join(f"{key}: [{', '.join(of)}]\n" for key, of in lists.items()))
 
 
-def write_certificate(folder: Path) -> None:
+def write_certificate(folder: Path, sender: str) -> None:
     """Write the files without which no relay calls anybody."""
     now = datetime.fromtimestamp(EPOCH, UTC)
-    ca(folder / "ca", "head", now=now).write_relay(folder / "relay", SENDER, now=now)
+    ca(folder / f"ca of {sender}", "head", now=now).write_relay(folder / sender, sender, now=now)
 
 
 @cache
@@ -84,16 +74,21 @@ def make_ledger(path: Path) -> None:
     path.write_bytes(_empty_ledger())
 
 
-class Head:
-    """The aggregator of one cluster, as far as relays go; all that it keeps is in its ledger."""
+class Aggregator:
+    """An aggregator, as far as nodes go; all that it keeps is in its ledger."""
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self._path = folder / name / "ledger.db"
+    def __init__(self, name: str, folder: Path, interval_seconds: int) -> None:
+        self.name = name
+        self._path = folder / f"ledger of {name}" / "ledger.db"
         self._backup = folder / f"{name}.backup"
-        self._site = loading.load(_HEAD.format(period=PERIOD, name=name, lnet=HEADS[name]))
+        self.site = site_of(name, interval_seconds)
+        self._periods = dict.fromkeys(FILESYSTEMS.get(name, ()), interval_seconds)
         make_ledger(self._path)
+        make_ledger(self._backup)
         self.down_until = 0
         """A tick."""
+        self.now = float(EPOCH)
+        self.on_start: Callable[[], None] = lambda: None
         self.start()
 
     def start(self) -> None:
@@ -101,8 +96,12 @@ class Head:
         self.ledger = Ledger(self._path)
         self.ledger.open()
         self.clients = Clients()
-        self.relayed = Relayed(self._site, self.ledger, self.clients, lambda _: NEVER_OWN)
+        self.accounts = Accounts(self.ledger, self.site)
+        self.relayed = Relayed(self.site, self.ledger, self.clients, self.accounts.clients_then)
         self.relayed.load()
+        self.accounts.load(self.now)
+        self.closed_at = self.now
+        self.on_start()
 
     def stop(self) -> None:
         """End; nothing is written at the end, so that it is as good as a kill."""
@@ -112,146 +111,87 @@ class Head:
         """Make a backup while it runs. SQLite's locks may be lost by that; nobody else wants them here."""
         backups.backup(self._path, self._backup, overwrite=True)
 
-    def restore(self) -> bool:
-        """Put the backup in the place of the ledger, if there is one."""
-        if not self._backup.exists():
-            return False
+    def restore(self) -> None:
+        """Put the backup in the place of the ledger."""
         self.stop()
         backups.restore(self._backup, self._path)
         self.start()
-        return True
 
-    def take(self, messages: list[bytes], now_seconds: float) -> RelayResponse:
-        """Take in a call."""
-        picture = put_together([RelayRequest.FromString(message) for message in messages])
-        return self.relayed.take(SENDER, picture, now_seconds)
-
-    def held(self) -> Held:
-        """Return what is durable."""
-        return {nid: totals for _, payload in self.ledger.relayed() for nid, totals in load(payload).held.items()}
-
-    def rates(self, now_seconds: float) -> dict[str, Rates]:
-        """Return what its sinks would get with the sweep of this moment."""
-        self.clients.forget(now_seconds, {}, self.relayed.accepted)
-        return {one.nid: one.filesystems[FILESYSTEM] for one in self.clients.told(lambda _: None).clients}
+    def close(self) -> list[ClosedSweep]:
+        """Publish what is to be published now."""
+        closed = self.accounts.close(self.now, frozenset())
+        for sweep in closed:
+            self.clients.take(sweep, self.accounts.connections)
+            self.closed_at = self.now
+        self.clients.forget(self.now, self._periods, self.relayed.accepted)
+        return closed
 
 
-class Failure(grpc.RpcError):
-    """A call that fails, as gRPC says it."""
+class Told(NamedTuple):
+    """A call."""
 
-    @override
-    def code(self) -> grpc.StatusCode:
-        return grpc.StatusCode.UNAVAILABLE
-
-    @override
-    def details(self) -> str:
-        return "nobody answers"
-
-
-class Link:
-    """The way from the sender to one head: what is told there arrives, or does not, or late, or twice."""
-
-    def __init__(self, head: Head) -> None:
-        self.head = head
-        self.tick = 0
-        self.now = 0.0
-        self.cut_until = 0
-        """A tick."""
-        self.next: list[tuple[str, int]] = []
-        """What becomes of the next calls; and for a call that is delayed, by how many ticks."""
-        self.events: Tally[str] = Tally()
-        self.taken_tick = 0
-        """Of the latest picture that the head has."""
-        self._late: list[tuple[int, list[bytes]]] = []
-        self._told: list[bytes] = []
-
-    @contextmanager
-    def connect(self, address: str, name: str, tls: Tls) -> Iterator[Receiver]:
-        """Open a connection, as the product's own does."""
-        del address, name, tls
-        yield self
+    sender: str
+    picture: Picture
+    messages: list[bytes]
+    truth: Totals
+    """Of the nodes of the cluster, when the picture was made."""
 
     @property
-    def is_down(self) -> bool:
-        """Whether the head is away."""
-        return self.head.down_until > self.tick
-
-    def tell(self, picture: Picture) -> RelayResponse:
-        """Bring a call to the head, and its answer back."""
-        messages = [part.SerializeToString() for part in parts(picture)]
-        if self.is_down or self.cut_until > self.tick:
-            raise Failure
-        what, amount = self.next.pop(0) if self.next else ("", 0)
-        self.events[what] += 1
-        if what == "call delayed":
-            self._late.append((self.tick + 1 + amount, messages))
-            raise Failure
-        if what == "head killed in call" and amount % 2:  # before it was durable
-            self._kill()
-        answer = self._arrive(messages)
-        if what == "head killed in call":
-            self._kill()
-        if what == "answer lost":
-            raise Failure
-        self._told = messages
-        return RelayResponse.FromString(answer.SerializeToString())
-
-    def _kill(self) -> None:
-        self.head.stop()
-        self.head.start()
-        raise Failure
-
-    def _arrive(self, messages: list[bytes]) -> RelayResponse:
-        tick = RelayRequest.FromString(messages[0]).head.tick_seconds
-        if tick < self.taken_tick:
-            self.events["call overtaken"] += 1
-        self.taken_tick = max(self.taken_tick, tick)
-        return self.head.take(messages, self.now)
-
-    def bring_late(self) -> None:
-        """Let arrive what was delayed, and is due; a head that is away does not get it at all."""
-        due = [messages for at, messages in self._late if at <= self.tick]
-        self._late = [(at, messages) for at, messages in self._late if at > self.tick]
-        for messages in due:
-            if not self.is_down:
-                self._arrive(messages)
-
-    def repeat(self) -> bool:
-        """Let the last call arrive once more."""
-        if not self._told or self.is_down:
-            return False
-        self._arrive(self._told)
-        return True
+    def filesystem(self) -> str:
+        """What it is about."""
+        return self.picture.head.filesystem
 
 
-class Sender:
-    """The relay to one head, as its thread runs it, in a time that is told."""
+class Head(Aggregator):
+    """The aggregator of one cluster; also, what it must have and show, by the calls that came."""
 
-    def __init__(self, plan: RelayPlan, link: Link) -> None:
-        self.link = link
-        self._relay = Relay(plan, connect=link.connect)
-        self._backlog = Backlog[Needed](room_sweeps=self._relay.room_sweeps, jitter=lambda: 0.5)
+    def __init__(self, name: str, folder: Path, interval_seconds: int) -> None:
+        self.must_hold: dict[str, Totals] = {}
+        """By file system."""
+        self._backed_up: dict[str, Totals] = {}
+        super().__init__(name, folder, interval_seconds)
 
-    def offer(self, published: Published) -> None:
-        """Give it a closed sweep."""
-        self._backlog.offer(self._relay.needed(published))
+    @override
+    def start(self) -> None:
+        super().start()
+        self.must_show: dict[str, Told] = {}
+        """With the totals that it had then: by what comes behind it those that are held rise, not those shown."""
 
-    def run(self, now_seconds: float) -> None:
-        """Let it write, and try again, until the next tick."""
-        until, now = now_seconds + _TRIES_SECONDS, now_seconds
-        while (wait := self._backlog.wait_seconds(now)) is not None and now + wait <= until:
-            now += wait
-            self.link.now = now
-            sweep = self._backlog.take(now)
-            assert sweep is not None
-            written = self._relay.write(sweep, lambda _: True)
-            self._backlog.settle(sweep, written, now=now, wall_seconds=now, was_cut=False)
+    @override
+    def keep_backup(self) -> None:
+        super().keep_backup()
+        self._backed_up = dict(self.must_hold)
+
+    @override
+    def restore(self) -> None:
+        super().restore()
+        self.must_hold = dict(self._backed_up)
+
+    def take(self, told: Told, now_seconds: float) -> RelayResponse:
+        """Take in a call, if it is of one whom this head listens to."""
+        answer = self.relayed.take(
+            told.sender, put_together(list(map(RelayRequest.FromString, told.messages))), now_seconds
+        )
+        name, tick = told.filesystem, told.picture.head.tick_seconds
+        if name in ACCEPTS[self.name].get(told.sender, ()):
+            self.must_hold[name] = highest(self.must_hold.get(name, {}), told.truth)
+            shown = self.must_show.get(name)
+            if shown is None or shown.picture.head.tick_seconds <= tick:
+                held = self.must_hold[name]
+                self.must_show[name] = told._replace(truth={nid: held[nid] for nid in told.picture.nids if nid in held})
+        return answer
+
+    def held(self) -> dict[str, Totals]:
+        """Return what is durable of all who ever did anything."""
+        return {name: counted(load(payload).held) for name, payload in self.ledger.relayed()}
 
 
-def senders(site: Site, secrets: Path, links: dict[str, Link]) -> list[Sender]:
-    """Return all relays of a site that has just begun."""
-    found = []
-    for plan in relay_plans(site, secrets, own_site=SENDER).values():
-        assert isinstance(plan, RelayPlan)
-        found.append(Sender(plan, links[plan.cluster.name]))
-    return found
+def counted(held: Held) -> Totals:
+    """Return the totals of all who ever did anything."""
+    known = {nid: tuple(max(number, 0) for number in totals) for nid, totals in held.items()}
+    return {nid: totals for nid, totals in known.items() if any(totals)}
+
+
+def totals_of(picture: Picture) -> Totals:
+    """Return what a picture says that nodes did in all."""
+    return counted(dict(zip(picture.nids, map(tuple, picture.totals.tolist()), strict=True)))

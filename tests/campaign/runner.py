@@ -72,11 +72,13 @@ RELAYS = Kind(
     history=RelayHistory,
     versions=(relay_plan.SITE, *relay_plan.HEADS),
     cells={
-        **dict.fromkeys((*relay_plan.BENEATH_EVENTS, *relay_plan.SITE_EVENTS, "segments gone"), (relay_plan.SITE,)),
+        **dict.fromkeys(
+            (*relay_plan.BENEATH_EVENTS, *relay_plan.SITE_EVENTS, "segments gone", "rates compared"), (relay_plan.SITE,)
+        ),
         **dict.fromkeys((*relay_plan.HEAD_EVENTS, *relay_plan.COME_ABOUT), tuple(relay_plan.HEADS)),
     },
-    full_size=120,
-    least=12,
+    full_size=60,
+    least=10,
 )
 
 

@@ -194,9 +194,9 @@ class World:
 
     def _backup(self, step: Step) -> bool:
         del step
-        return self._keep_backup()
+        return self.keep_backup()
 
-    def _keep_backup(self) -> bool:
+    def keep_backup(self) -> bool:
         """Make a backup, unless the ledger was restored and waits for what it had before."""
         waits = any(sweep.was_accepted for agent in self.agents.values() for sweep in agent.spool)
         if not waits:
@@ -235,7 +235,7 @@ class World:
         return True
 
     def _state_lost(self, step: Step) -> bool:
-        if not self._keep_backup():
+        if not self.keep_backup():
             return False  # on top of a restored aggregator: then it is gone for good
         agent = self.agents[step.op]
         agent.spool, agent.sent = [], []

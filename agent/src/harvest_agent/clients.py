@@ -4,7 +4,7 @@ import math
 import os
 import resource
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -67,6 +67,8 @@ class _Pass:
         """Slots, in the order of the folder."""
         self.unreadable: list[str] = []
         """NIDs whose files are there and could not be read."""
+        self.read_in: list[tuple[int, int]] = []
+        """In which period, counted from that in which the pass began, how many of those present were read."""
         self._columns = JobColumns()
         self._packed: list[dict[str, _Column]] = []
 
@@ -81,6 +83,14 @@ class _Pass:
             fields = {name: getattr(self._columns, name) for name in JobColumns.__dataclass_fields__}
             self._packed.append({name: _Column(*packed(numbers)) for name, numbers in fields.items() if numbers})
             self._columns = JobColumns()
+
+    def note(self, present: Sequence[int], period: int) -> None:
+        """Take in who was there in this period."""
+        self.present.extend(present)
+        count = len(present)
+        if self.read_in and self.read_in[-1][0] == period:
+            count += self.read_in.pop()[1]
+        self.read_in.append((period, count))
 
     def chunks(self) -> Iterator[JobColumns]:
         """Yield all records, in the order in which they came."""
@@ -150,13 +160,15 @@ class TargetClients:
         self._skipped = self._skipped + 1 if self.is_calm else 0
         self._own_digest = digest
         if self.is_calm:
-            self._open.present = self.order[:]
+            self._open.note(self.order, 0)
             self._open.list([])
 
-    def look(self) -> None:
-        """Begin after all with a pass that was skipped, if the target counts again."""
+    def look(self, period: int = 0) -> None:
+        """Begin after all with a pass that was skipped, if the target counts again; else nobody has moved until now."""
         if self.is_calm and self._counted() != self._own_digest:
             self.begin(self.target)
+        elif self.is_calm:
+            self._open.read_in = [(period, len(self.order))]
 
     def _counted(self) -> int | None:
         """Return what stands for all that the target itself has counted; None if it cannot be read."""
@@ -164,14 +176,17 @@ class TargetClients:
         text = None if own is None else self.target.read(own)
         return None if text is None else hash(moving_part(text))
 
-    def read_some(self, most: int, is_enough: Callable[[], bool] = lambda: False) -> None:
+    def read_some(
+        self, most: int, is_enough: Callable[[], bool] = lambda: False, period: Callable[[], int] = lambda: 0
+    ) -> None:
         """Read the next few clients. If the target was remounted meanwhile, none of them counts."""
         before = resource.getrusage(resource.RUSAGE_THREAD)
         shown = self._open
-        columns, marks, present = JobColumns(), ClientMarks(), list[int]()
+        columns, marks, present = JobColumns(), ClientMarks(), dict[int, list[int]]()
         todo = shown.todo or []
         for _ in range(min(most, len(todo))):
-            self._read(todo.pop(), columns, marks, present)
+            slots = self._read(todo.pop(), columns, marks)
+            present.setdefault(period(), []).extend(slots)
             if is_enough():
                 break
         after = resource.getrusage(resource.RUSAGE_THREAD)
@@ -182,7 +197,8 @@ class TargetClients:
         shown.add(columns)
         for name in MARK_COLUMNS:
             getattr(shown.marks, name).extend(getattr(marks, name))
-        shown.present.extend(present)
+        for at, slots in present.items():
+            shown.note(slots, at)
 
     def is_remounted(self, target: TargetFiles) -> bool:
         """Tell whether this is another mount by now; a number that cannot be read says nothing."""
@@ -191,9 +207,20 @@ class TargetClients:
             self.mount = replace(self.mount, instance=instance)
         return instance is not None and instance != self.mount.instance
 
-    def facts(self, about: Facts, *, is_over: bool) -> Iterator[Facts]:
-        """Yield what the pass has shown; of a mount that is over, as far as it came: of the rest nothing is known."""
+    def facts(
+        self, about: Facts, *, is_over: bool, early_seconds: Callable[[int], int] = lambda _: 0
+    ) -> Iterator[Facts]:
+        """Yield what the pass has shown; of a mount that is over, as far as it came: of the rest nothing is known.
+
+        Whoever was read in a period that is long over has that one's tick, so many seconds before this one.
+        """
         shown = self._open
+        first = 0
+        for period, count in shown.read_in:
+            if early := early_seconds(period):
+                shown.marks.early_slot.extend(shown.present[first : first + count])
+                shown.marks.early_seconds.extend([early] * count)
+            first += count
         if not is_over:
             present = set(shown.present)
             self.gone = [slot for slot in self.order if slot not in present]
@@ -218,21 +245,21 @@ class TargetClients:
             if self._clients.get(client.nid) is client:
                 del self._clients[client.nid]
 
-    def _read(self, folder: str, columns: JobColumns, marks: ClientMarks, present: list[int]) -> None:
+    def _read(self, folder: str, columns: JobColumns, marks: ClientMarks) -> list[int]:
+        """Read one client; return its slot, unless it is not there any more."""
         nid = folder.rpartition("/")[2]
         text = self.target.read(f"{folder}/stats")
         known = self._clients.get(os.fsencode(nid))  # a folder may be called anything
         if text is None:
             if not self.target.is_gone(f"{folder}/stats"):  # there, and not to be read: no news, and no calm
-                present += [] if known is None else [known.slot]
                 self._open.unreadable.append(nid)
                 self._own_digest = None
-            return
+                return [] if known is None else [known.slot]
+            return []
         self._read_bytes += len(text)
         digest = hash(moving_part(text))
         has_moved = known is None or known.digest != digest
         client = self._moved(nid, text, digest, columns) if known is None or has_moved else known
-        present.append(client.slot)
         is_live = has_moved
         if known is None or not has_moved:
             uuids = parse_uuids(self.target.read(f"{folder}/uuid") or b"")
@@ -244,6 +271,7 @@ class TargetClients:
             marks.slot.append(client.slot)
             marks.live.append(is_live)
             marks.server.append(client.is_server)
+        return [client.slot]
 
     def _moved(self, nid: str, text: bytes, digest: int, columns: JobColumns) -> _Client:
         stats = client_counters(text)

@@ -78,7 +78,8 @@ class Differences:
                 parts += len(cut)
                 columns = JobColumns()
         read = replace(read, part=parts)
-        used = chain(columns.slot, () if read.clients is None else read.clients.slot)
+        marks = read.clients or ClientMarks()
+        used = chain(columns.slot, marks.slot, marks.early_slot)
         if problem is not None or not read.complete:
             last = self._part(replace(read, complete=False), columns, used, follower.names)
             yield from in_parts(last, PART_RECORDS)

@@ -56,13 +56,20 @@ MOVED_COLUMNS: Final = tuple(Moved.__dataclass_fields__)
 
 @dataclass(slots=True)
 class ClientMarks:
-    """What is known of clients beside their counters, as columns; only where it is new or changed."""
+    """What is known of clients beside their counters, as columns.
+
+    Whether one is live or a server is told only where that is new or changed.
+    """
 
     slot: Numbers = field(default_factory=column)
     live: Numbers = field(default_factory=column)
     """1 while a client is connected there."""
     server: Numbers = field(default_factory=column)
     """1 where it is another server's connection."""
+    early_slot: Numbers = field(default_factory=column)
+    """In a pass that took longer than its period: those whose files were read in an earlier one than the last."""
+    early_seconds: Numbers = field(default_factory=column)
+    """How long before this tick their own was, in whole periods; rates are made of these."""
 
 
 MARK_COLUMNS: Final = tuple(ClientMarks.__dataclass_fields__)

@@ -198,7 +198,8 @@ def in_parts(facts: Facts, size: int) -> list[Facts]:
     moved = facts.moved
     count = max(len(moved.slot), len(names))
     marks = facts.clients or ClientMarks()
-    tail = _NUMBER_BYTES * (len(facts.order) + len(facts.gone) + len(MARK_COLUMNS) * len(marks.slot))
+    marked = sum(len(getattr(marks, name)) for name in MARK_COLUMNS)
+    tail = _NUMBER_BYTES * (len(facts.order) + len(facts.gone) + marked)
     head = sum(_NAME_BYTES + len(name.encode()) + len(unit.encode()) for _, name, unit in facts.counters)
     named = [_NAME_BYTES + len(job) for _, job, _, _ in names]
     if count <= size and head + sum(named) + moved_bytes(moved) + tail <= PART_BYTES:

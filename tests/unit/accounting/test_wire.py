@@ -221,6 +221,14 @@ def _moved_twice(message: Batch) -> None:
     message.jobs.slot.data = message.jobs.slot.data[: message.jobs.slot.width] * 2
 
 
+def _early(slots: bytes, seconds: bytes) -> Callable[[Batch], None]:
+    def change(message: Batch) -> None:
+        for column, numbers in ((message.exports.early_slot, slots), (message.exports.early_seconds, seconds)):
+            column.data, column.width = numbers, 1
+
+    return change
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -256,6 +264,9 @@ def _moved_twice(message: Batch) -> None:
         pytest.param(_put("hist_row", b"\x7f"), id="a histogram of no counter"),
         pytest.param(_same_code_twice, id="a counter twice in a record"),
         pytest.param(_huge_instance, id="an instance that no file system reaches"),
+        pytest.param(_early(b"\1\2", b"\x14"), id="a client that was read early, and not by how much"),
+        pytest.param(_early(b"\1", b"\xff"), id="a client that was read after it was told"),
+        pytest.param(_early(b"\1\1", b"\x14\x14"), id="a client that was read early twice"),
     ],
 )
 def test_a_message_that_contradicts_itself_is_refused(change: Callable[[Batch], None]) -> None:

@@ -33,7 +33,7 @@ class Server:
         self.seq += 1
         mount = Mount(server="oss1", boot_id="boot-1", instance=self.ost.instance)
         mounted = {KEY: (self.ost.files, mount)} if self.is_mounted else {}
-        return list(self.rounds.sweep(replace(about(self.seq), tick_seconds=self.tick), mounted))
+        return list(self.rounds.sweep(replace(about(self.seq, period_seconds=20), tick_seconds=self.tick), mounted))
 
     def wait(self, seconds: float) -> int:
         """Let time pass, read what is due, and return how many clients were read."""

@@ -206,7 +206,16 @@ def _resolved(state: MountState, facts: Facts) -> tuple[Read, Integers]:
         samples, sums = np.where(samples < 0, old_samples, samples), np.where(sums < 0, old_sums, sums)
     order, gone = _presence(state, facts, rows)
     known = state.value_tick[rows] != NEVER  # one may be there of which no value was told: those reads are lost
-    return Read(facts, rows, record, column, old_samples, old_sums, samples, sums, order, gone, known), flat
+    early = _early_seconds(state, facts)
+    return Read(facts, rows, record, column, old_samples, old_sums, samples, sums, order, gone, known, early), flat
+
+
+def _early_seconds(state: MountState, facts: Facts) -> Integers | None:
+    if facts.clients is None or not len(facts.clients.early_slot):
+        return None
+    early = np.zeros(len(state.jobs), np.int64)
+    early[state.rows_of(facts.incarnation, facts.clients.early_slot)] = facts.clients.early_seconds
+    return early
 
 
 def _begin_again(
@@ -300,16 +309,16 @@ def _windows(state: MountState, read: Read) -> Integers:
     A record seen before: since then. One never seen: since it began, where the server says when that was.
     """
     facts = read.facts
-    start = state.start[read.rows]
+    start, tick = state.start[read.rows], read.ticks(read.rows)
     clock = facts.uptime if counts_from_boot(facts.lustre_version) else facts.read_at
-    age = clock + state.clock_back - start
+    age = clock + state.clock_back - start - (facts.tick_seconds - tick) * NSECS
     period = max(facts.period_seconds, 1)
     # one that begins later than now did so before the clock was set back: how long ago, nobody knows
     lived = np.where((start != 0) & (age >= 0), -(-np.maximum(age, 1) // (period * NSECS)) * period, 0)
     since = state.seen_tick[read.rows]
     if len(facts.moved.continuous):  # the values of the sweeps between were merged into this one
         since = np.where(facts.moved.continuous > 0, state.value_tick[read.rows], since)
-    window = np.where(read.known, np.maximum(facts.tick_seconds - since, 0), lived)
+    window = np.where(read.known, np.maximum(tick - since, 0), lived)
     window[state.is_twin[read.rows] | state.spoilt[read.rows]] = 0  # whose work it was is not known for certain
     return window
 
@@ -322,11 +331,11 @@ def _remember(state: MountState, read: Read, *, is_order_new: bool) -> None:
     state.snapshot[rows] = facts.moved.snapshot
     _remember_unread(state, read)
     state.value_seq[rows] = facts.seq
-    state.value_tick[rows] = facts.tick_seconds
+    state.value_tick[rows] = read.ticks(rows)
     state.back_steps[rows] = state.clock_back
     np.minimum(state.least_interval[:count], interval, out=state.least_interval[:count])
     state.least_interval[rows] = interval
-    state.seen_tick[rows] = facts.tick_seconds
+    state.seen_tick[rows] = read.ticks(rows)
     state.in_doubt[rows] = False
     if not facts.complete:
         state.absent[rows] = 0
@@ -345,7 +354,7 @@ def _remember(state: MountState, read: Read, *, is_order_new: bool) -> None:
     state.last_could_skip = can_skip(facts.lustre_version) and not facts.in_one_piece
     if not state.last_could_skip:
         state.surely_absent[:count] |= state.absent[:count] > 0
-    state.seen_tick[read.order] = facts.tick_seconds
+    state.seen_tick[read.order] = read.ticks(read.order)
 
 
 def _remember_unread(state: MountState, read: Read) -> None:

@@ -41,6 +41,13 @@ class Read:
     """Rows that the last whole read showed, or one that was cut short since, and this one did not."""
     known: Flags
     """Per moved record: it was seen before."""
+    early_seconds: Integers | None = None
+    """Per row, of clients that were read in an earlier period than the sweep ends: how long before it theirs did."""
+
+    def ticks(self, rows: Integers) -> Integers | int:
+        """Return the tick by which each row was read."""
+        tick = self.facts.tick_seconds
+        return tick if self.early_seconds is None else tick - self.early_seconds[rows]
 
 
 def interval_seconds(facts: Facts) -> int:

@@ -33,9 +33,12 @@ def read(message: Any) -> Facts:  # noqa: ANN401 - core knows the message's shap
     marked = ClientMarks() if facts.clients is None else facts.clients
     if not len(marked.slot) == len(marked.live) == len(marked.server):
         raise WireError("the clients' columns differ in length")
+    if len(marked.early_slot) != len(marked.early_seconds):
+        raise WireError("the early clients' columns differ in length")
+    _check_bound("early_seconds", marked.early_seconds, facts.tick_seconds + 1)
     for name, slots in (
         *(("order", facts.order), ("gone", facts.gone)),
-        *(("slot", facts.moved.slot), ("client", marked.slot)),
+        *(("slot", facts.moved.slot), ("client", marked.slot), ("early client", marked.early_slot)),
     ):
         _check_bound(name, slots, _SLOTS)
         _check_distinct(name, slots)

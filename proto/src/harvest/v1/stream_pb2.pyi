@@ -773,6 +773,8 @@ class ExportColumns(_message.Message):
     LIVE_FIELD_NUMBER: _builtins.int
     SERVER_FIELD_NUMBER: _builtins.int
     GONE_FIELD_NUMBER: _builtins.int
+    EARLY_SLOT_FIELD_NUMBER: _builtins.int
+    EARLY_SECONDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def slot(self) -> Global___Column: ...
     @_builtins.property
@@ -800,6 +802,14 @@ class ExportColumns(_message.Message):
     @_builtins.property
     @_deprecated("""This field has been marked as deprecated using proto field options.""")
     def gone(self) -> Global___Column: ...
+    @_builtins.property
+    def early_slot(self) -> Global___Column:
+        """those whose files were read in an earlier period than the one that this sweep ends…"""
+
+    @_builtins.property
+    def early_seconds(self) -> Global___Column:
+        """…and how long before this tick the sweep was that should have told of them"""
+
     def __init__(
         self,
         *,
@@ -811,10 +821,12 @@ class ExportColumns(_message.Message):
         live: Global___Column | None = ...,
         server: Global___Column | None = ...,
         gone: Global___Column | None = ...,
+        early_slot: Global___Column | None = ...,
+        early_seconds: Global___Column | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "gone", b"gone", "live", b"live", "rows", b"rows", "samples", b"samples", "server", b"server", "slot", b"slot", "sum", b"sum"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "early_seconds", b"early_seconds", "early_slot", b"early_slot", "gone", b"gone", "live", b"live", "rows", b"rows", "samples", b"samples", "server", b"server", "slot", b"slot", "sum", b"sum"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "gone", b"gone", "live", b"live", "rows", b"rows", "samples", b"samples", "server", b"server", "slot", b"slot", "sum", b"sum"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "early_seconds", b"early_seconds", "early_slot", b"early_slot", "gone", b"gone", "live", b"live", "rows", b"rows", "samples", b"samples", "server", b"server", "slot", b"slot", "sum", b"sum"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
