@@ -158,6 +158,7 @@ def test_while_the_ca_is_broken_nobody_joins_or_renews_and_all_is_well_once_it_i
     ran = waiting.join(address, second)
     assert (ran.returncode, "the CA cannot answer now" in ran.stderr) == (2, True)
     reasons = [str(said["reason"]) for said in logged(operator, "joining is in trouble")]
+    assert reasons
     assert all("secret/harvest-hard-ca is no CA that can be used" in reason for reason in reasons)
     served.api.patch(secret, {"data": {"tls.key": whole}})
     wait_for(answers, "the CA to be seen as it was", seconds=SECONDS)

@@ -81,15 +81,18 @@ class Desk:
         self._failures: Final = {JOIN_PATH: Failures(), RENEW_PATH: Failures()}
         self._renewals: Final = Renewals()
         self._limited: set[tuple[str, str]] = set()
+        self._troubles: dict[str, str] = {}
 
     def get(self, place: Place, path: str) -> Reply:
         """Answer what needs no proof: the CAs, which are no secret."""
         if path != CA_PATH:
             return _said(HTTPStatus.NOT_FOUND, f"ask {CA_PATH}, {JOIN_PATH} or {RENEW_PATH}")
         try:
-            return Reply(HTTPStatus.OK, bundle_pem(place.door().trusted), "application/x-pem-file")
+            trusted = bundle_pem(place.door().trusted)
         except PkiError as error:
             return self._troubled(path, error)
+        self._troubles.pop(path, None)
+        return Reply(HTTPStatus.OK, trusted, "application/x-pem-file")
 
     def post(self, place: Place, path: str, body: bytes, peer: str) -> Reply:
         """Answer who joins or renews."""
@@ -114,6 +117,7 @@ class Desk:
                 )
                 status = HTTPStatus.FORBIDDEN if isinstance(error, RefusedError) else HTTPStatus.BAD_REQUEST
                 return _said(status, str(error))
+            self._troubles.pop(path, None)
         return Reply(HTTPStatus.OK, given.body())
 
     def _join(self, place: Place, body: bytes, peer: str) -> Answer:
@@ -165,7 +169,10 @@ class Desk:
         return Reply(HTTPStatus.TOO_MANY_REQUESTS, _error(text), retry_seconds=wait)
 
     def _troubled(self, path: str, error: PkiError) -> Reply:
-        self._say("joining is in trouble", path=path, reason=str(error))
+        """Say in the log what is wrong here, once until it is mended or something else is: anybody may ask often."""
+        if self._troubles.get(path) != str(error):
+            self._troubles[path] = str(error)
+            self._say("joining is in trouble", path=path, reason=str(error))
         return _said(HTTPStatus.SERVICE_UNAVAILABLE, "the CA cannot answer now; its log says why")
 
 

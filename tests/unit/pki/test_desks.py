@@ -281,8 +281,20 @@ def test_trouble_of_ours_is_told_to_us_and_counts_against_nobody(scene: Scene) -
     replies = [scene.join(scene.token(), asking()) for _ in range(PEER_BURST + 1)]
     assert {reply.status for reply in replies} == {HTTPStatus.SERVICE_UNAVAILABLE}
     assert "disk" not in reason(replies[0])
-    assert scene.said[-1] == ("joining is in trouble", {"path": JOIN_PATH, "reason": "the disk is full"})
+    assert scene.said == [("joining is in trouble", {"path": JOIN_PATH, "reason": "the disk is full"})]
     assert scene.desk.get(scene, CA_PATH).status is HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def test_trouble_of_ours_is_told_once_until_it_is_mended_however_often_somebody_asks(scene: Scene) -> None:
+    def told(trouble: str) -> int:
+        before, scene.trouble = len(scene.said), trouble
+        for _ in range(1000):
+            scene.desk.get(scene, CA_PATH)
+        scene.join(secret, asking())
+        return len([event for event, _ in scene.said[before:] if event == "joining is in trouble"])
+
+    secret = scene.token()
+    assert [told(trouble) for trouble in ("one", "one", "two", "", "two")] == [2, 0, 2, 0, 2]  # of both paths
 
 
 def guess(scene: Scene, count: int, peer: Callable[[int], str]) -> list[HTTPStatus]:
