@@ -15,12 +15,11 @@ from campaign.plan import EPOCH, PERIOD, Plan, Step
 from campaign.relay_events import Tree
 from campaign.relay_plan import ACCEPTS, FILESYSTEMS, HEADS, RELAYS, SITE
 from campaign.relay_site import rates_of, totals_in
-from campaign.relay_tree import Head, Told, totals_of
+from campaign.relay_tree import SHOWN_PERIODS, Head, Told, totals_of
 from campaign.relay_truth import Totals, covers
 from harvest_aggregator.nodes import Rates
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own in it: no ledger of a history need outlive the machine
-_SHOWN_PERIODS = 3
 
 
 class RelayHistory(History):
@@ -97,7 +96,7 @@ class RelayHistory(History):
                 self._say(head, f"{status} is said to be lower, and no sender was restored")
 
     def _is_fresh(self, told: Told, now: float) -> bool:
-        return now - told.picture.head.tick_seconds <= _SHOWN_PERIODS * self._interval_seconds
+        return now - told.picture.head.tick_seconds <= SHOWN_PERIODS * self._interval_seconds
 
     def _look_at_rates(self, head: Head, told: Told, rates: dict[str, Rates]) -> None:
         """Compare a head's rates with those in the last picture: they are the very same numbers."""

@@ -26,6 +26,9 @@ from harvest_site import loading
 from harvest_site.model import Site
 from support.uplinks import ca
 
+SHOWN_PERIODS = 3
+"""After so many nothing is shown that was told, nor is it if it is so late."""
+
 
 def site_of(name: str, interval_seconds: int) -> Site:
     """Return a site: one that relays, a head, or a head that has servers, too."""
@@ -176,7 +179,8 @@ class Head(Aggregator):
         if name in ACCEPTS[self.name].get(told.sender, ()):
             self.must_hold[name] = highest(self.must_hold.get(name, {}), told.truth)
             shown = self.must_show.get(name)
-            if shown is None or shown.picture.head.tick_seconds <= tick:
+            is_fresh = abs(now_seconds - tick) <= SHOWN_PERIODS * told.picture.head.period_seconds
+            if is_fresh and (shown is None or shown.picture.head.tick_seconds <= tick):
                 held = self.must_hold[name]
                 self.must_show[name] = told._replace(truth={nid: held[nid] for nid in told.picture.nids if nid in held})
         return answer
