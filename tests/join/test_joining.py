@@ -3,7 +3,6 @@
 import stat
 import time
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,20 +10,8 @@ import pytest
 from harvest_pki.certificates import load_bundle, load_certificate
 from harvest_pki.folders import CaFolder, read_tls
 from harvest_pki.identities import identity_of
-from support.joining import SITE, Joined, Serving, agent, server, serving, started, written
-from support.processes import Running, running, wait_for
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("site"), site=SITE) as here:
-        yield here
-
-
-@pytest.fixture(scope="module")
-def joining(site: Running) -> Iterator[Serving]:
-    with serving(site) as here:
-        yield here
+from support.joining import Joined, Serving, agent, server, started, written
+from support.processes import Running, wait_for
 
 
 @pytest.fixture

@@ -3,14 +3,13 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harvest_pki.folders import read_tls
-from support.joining import SITE, Joined, Serving, server, serving
-from support.processes import LIMIT_SECONDS, Running, running, wait_for
+from support.joining import Joined, Serving, server
+from support.processes import LIMIT_SECONDS, Running, wait_for
 
 KILLED_AT = """
 import os, signal, sys
@@ -21,18 +20,6 @@ sys.exit(__main__.main(sys.argv[1:]))
 """
 KEY_BYTES = 241
 """Of a key in a file: certificates have more."""
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("site"), site=SITE) as here:
-        yield here
-
-
-@pytest.fixture(scope="module")
-def joining(site: Running) -> Iterator[Serving]:
-    with serving(site) as here:
-        yield here
 
 
 def tried(

@@ -50,6 +50,12 @@ def logged(operator: ForkedOperator, event: str) -> list[dict[str, object]]:
     return [said for line in lines if line.endswith("}") and (said := json.loads(line))["event"] == event]
 
 
+def address_of(operator: ForkedOperator) -> str:
+    """Return where servers join, once they may."""
+    wait_for(lambda: logged(operator, "servers may join"), "a port", seconds=SECONDS)
+    return f"127.0.0.1:{logged(operator, 'servers may join')[-1]['port']}"
+
+
 def issued(scene: Scene) -> list[list[str]]:
     """Return what was noted of certificates that were given: serial, end, kind and name."""
     found = scene.api.get(f"/api/v1/namespaces/{scene.namespace}/secrets/harvest-{scene.name}-issued")
@@ -59,8 +65,7 @@ def issued(scene: Scene) -> list[list[str]]:
 def test_a_server_joins_renews_and_is_cut_off(
     served: Scene, operator: ForkedOperator, person: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wait_for(lambda: logged(operator, "servers may join"), "a port", seconds=SECONDS)
-    address = f"127.0.0.1:{logged(operator, 'servers may join')[-1]['port']}"
+    address = address_of(operator)
     here = ("--namespace", served.namespace, "--kubeconfig", str(person))
     assert main(["token", "create", "hard", "oss[1-2]", *here]) == 0
     first, second = capsys.readouterr().out.split()
@@ -125,8 +130,7 @@ def test_a_server_joins_renews_and_is_cut_off(
 def test_while_the_ca_is_broken_nobody_joins_or_renews_and_all_is_well_once_it_is_mended(
     served: Scene, operator: ForkedOperator, person: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wait_for(lambda: logged(operator, "servers may join"), "a port", seconds=SECONDS)
-    address = f"127.0.0.1:{logged(operator, 'servers may join')[-1]['port']}"
+    address = address_of(operator)
     here = ("--namespace", served.namespace, "--kubeconfig", str(person))
     assert main(["token", "create", "hard", "oss[1-2]", *here]) == 0
     first, second = capsys.readouterr().out.split()

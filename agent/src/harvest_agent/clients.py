@@ -67,6 +67,8 @@ class _Pass:
         """Slots, in the order of the folder."""
         self.unreadable: list[str] = []
         """NIDs whose files are there and could not be read."""
+        self.unread: list[int] = []
+        """Slots of those among them that are known."""
         self.read_in: list[tuple[int, int]] = []
         """In which period, counted from that in which the pass began, how many of those present were read."""
         self._columns = JobColumns()
@@ -118,6 +120,9 @@ class TargetClients:
         """The target was seen unmounted before: told with the first pass."""
         self._clients: dict[bytes, _Client] = {}
         self._next_slot = 0
+        self._told_tick = 0
+        self._read_by: dict[int, int] = {}
+        """Slots that were told with an earlier tick than that of the last pass: it is that of their last read."""
         self._own_digest: int | None = None
         self.is_calm = False
         """The pass under way is skipped: since the last one the target has counted nothing."""
@@ -212,15 +217,11 @@ class TargetClients:
     ) -> Iterator[Facts]:
         """Yield what the pass has shown; of a mount that is over, as far as it came: of the rest nothing is known.
 
-        Whoever was read in a period that is long over has that one's tick, so many seconds before this one.
+        Whoever was read in a period that is long over has that one's tick, so many seconds before this one; and whoever
+        could not be read, the tick of its last read.
         """
         shown = self._open
-        first = 0
-        for period, count in shown.read_in:
-            if early := early_seconds(period):
-                shown.marks.early_slot.extend(shown.present[first : first + count])
-                shown.marks.early_seconds.extend([early] * count)
-            first += count
+        self._date(shown, about.tick_seconds, early_seconds)
         if not is_over:
             present = set(shown.present)
             self.gone = [slot for slot in self.order if slot not in present]
@@ -245,6 +246,21 @@ class TargetClients:
             if self._clients.get(client.nid) is client:
                 del self._clients[client.nid]
 
+    def _date(self, shown: _Pass, tick_seconds: int, early_seconds: Callable[[int], int]) -> None:
+        """Note who was read by an earlier tick than the one with which the pass is told."""
+        read_by: dict[int, int] = {}
+        first = 0
+        for period, count in shown.read_in:
+            if early := early_seconds(period):
+                read_by |= dict.fromkeys(shown.present[first : first + count], tick_seconds - early)
+            first += count
+        read_by |= {slot: self._read_by.get(slot, self._told_tick) for slot in shown.unread}
+        for slot, tick in read_by.items():
+            if tick < tick_seconds:  # else the clock was set back
+                shown.marks.early_slot.append(slot)
+                shown.marks.early_seconds.append(tick_seconds - tick)
+        self._read_by, self._told_tick = read_by, tick_seconds
+
     def _read(self, folder: str, columns: JobColumns, marks: ClientMarks) -> list[int]:
         """Read one client; return its slot, unless it is not there any more."""
         nid = folder.rpartition("/")[2]
@@ -254,7 +270,9 @@ class TargetClients:
             if not self.target.is_gone(f"{folder}/stats"):  # there, and not to be read: no news, and no calm
                 self._open.unreadable.append(nid)
                 self._own_digest = None
-                return [] if known is None else [known.slot]
+                slots = [] if known is None else [known.slot]
+                self._open.unread += slots
+                return slots
             return []
         self._read_bytes += len(text)
         digest = hash(moving_part(text))

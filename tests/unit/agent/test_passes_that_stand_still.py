@@ -118,3 +118,18 @@ def test_where_a_clock_was_set_during_a_pass_only_time_that_passed_counts() -> N
 
     assert facts.clients is not None
     assert list(facts.clients.early_slot) == []
+
+
+def test_a_client_that_could_not_be_read_for_some_passes_has_all_that_time() -> None:
+    one = Accounted()
+    one.server.ost.unreadable["exports/10.0.0.2@tcp/stats"] = "Input/output error"
+    for _ in range(3):
+        one.write(60)
+        assert set(one.sweeps(3)) == {*nids(0, 1, 3)}
+    one.server.ost.unreadable.clear()
+    one.write(60)
+
+    told = one.sweeps(3)
+
+    assert told.pop("10.0.0.2@tcp") == (240, 4 * PERIOD)
+    assert set(told.values()) == {(60, PERIOD)}
