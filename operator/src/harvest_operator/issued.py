@@ -20,7 +20,7 @@ from harvest_pki.identities import identity_of
 from harvest_site.model import Site
 
 ISSUED: Final = "issued"
-LINES_MAX: Final = 8192
+BYTES_MAX: Final = 1_000_000
 """A Secret takes a MiB: of more certificates the first ones are forgotten."""
 _ATTEMPTS: Final = 5
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
@@ -58,8 +58,8 @@ async def note(cluster: Kubernetes, place: dict[str, Any], certificate: x509.Cer
 def noted(found: Object | None, place: dict[str, Any], certificate: x509.Certificate, now: datetime) -> Write:
     """Return how the Secret is to be written: with one line more, without those that are of no use to a thief."""
     there = {} if found is None else content_of(found)
-    lines = [*_of_use(there.get(ISSUED, b""), now), line_of(certificate)][-LINES_MAX:]
-    content = {**there, ISSUED: "".join(f"{line}\n" for line in lines).encode()}
+    lines = [*_of_use(there.get(ISSUED, b""), now), line_of(certificate)]
+    content = {**there, ISSUED: _end_of("".join(f"{line}\n" for line in lines).encode())}
     if found is None:
         return Write(Verb.CREATE, secret(place, content))
     return Write(Verb.REPLACE, replaced(found, content, place))
@@ -69,6 +69,11 @@ def line_of(certificate: x509.Certificate) -> str:
     """Return the line of a certificate: serial, end, and whose it is."""
     holder, until = identity_of(certificate), f"{certificate.not_valid_after_utc:{_TIME}}"
     return f"{serial_text(certificate.serial_number)} {until} {holder.kind} {holder.name}"
+
+
+def _end_of(text: bytes) -> bytes:
+    """Return as many of the last lines as there is room for."""
+    return text if len(text) <= BYTES_MAX else text[text.index(b"\n", len(text) - BYTES_MAX - 1) + 1 :]
 
 
 def _of_use(text: bytes, now: datetime) -> Iterator[str]:

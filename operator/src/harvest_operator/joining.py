@@ -96,6 +96,7 @@ class _Place:
     def __init__(self, cluster: Kubernetes, loop: asyncio.AbstractEventLoop, mint: Mint, site: Joinable) -> None:
         self._cluster, self._loop, self._site, self._mint = cluster, loop, site, mint
         self.why_closed: str | None = None
+        self.name: Final = f"{site.namespace}/{site.door.site}"
         self.tokens: Final[TokenStore] = _Tokens(cluster, loop, site)
 
     def door(self) -> Door:

@@ -51,6 +51,10 @@ class Place(Protocol):
     """One site, as it is now. What it cannot do it says with a PkiError."""
 
     @property
+    def name(self) -> str:
+        """How it is called in the log: no other site is."""
+
+    @property
     def tokens(self) -> TokenStore:
         """Its tokens."""
 
@@ -76,12 +80,12 @@ class Desk:
 
     def __init__(self, *, clock: Callable[[], datetime], monotonic: Callable[[], float], say: Say) -> None:
         self._clock, self._monotonic, self._say = clock, monotonic, say
-        # joining waits for where tokens are kept; whoever renews does not wait for that
+        # joining waits for where tokens are kept, which may take long; whoever renews does not wait for that
         self._locks: Final = {JOIN_PATH: threading.Lock(), RENEW_PATH: threading.Lock()}
         self._failures: Final = {JOIN_PATH: Failures(), RENEW_PATH: Failures()}
         self._renewals: Final = Renewals()
         self._limited: set[tuple[str, str]] = set()
-        self._troubles: dict[str, str] = {}
+        self._troubles: dict[tuple[str, str], str] = {}
 
     def get(self, place: Place, path: str) -> Reply:
         """Answer what needs no proof: the CAs, which are no secret."""
@@ -90,8 +94,8 @@ class Desk:
         try:
             trusted = bundle_pem(place.door().trusted)
         except PkiError as error:
-            return self._troubled(path, error)
-        self._troubles.pop(path, None)
+            return self._troubled(place, path, error)
+        self._troubles.pop((place.name, path), None)
         return Reply(HTTPStatus.OK, trusted, "application/x-pem-file")
 
     def post(self, place: Place, path: str, body: bytes, peer: str) -> Reply:
@@ -106,7 +110,7 @@ class Desk:
             try:
                 given = self._join(place, body, peer) if path == JOIN_PATH else self._renew(place, body, peer)
             except _ImpossibleError as error:
-                return self._troubled(path, error)
+                return self._troubled(place, path, error)
             except _TooOftenError as error:
                 self._say("renewing is limited", peer=peer, reason=str(error))
                 return Reply(HTTPStatus.TOO_MANY_REQUESTS, _error(str(error)), retry_seconds=error.seconds)
@@ -117,7 +121,7 @@ class Desk:
                 )
                 status = HTTPStatus.FORBIDDEN if isinstance(error, RefusedError) else HTTPStatus.BAD_REQUEST
                 return _said(status, str(error))
-            self._troubles.pop(path, None)
+            self._troubles.pop((place.name, path), None)
         return Reply(HTTPStatus.OK, given.body())
 
     def _join(self, place: Place, body: bytes, peer: str) -> Answer:
@@ -168,11 +172,11 @@ class Desk:
         text = f"too many attempts failed: try again in {wait:.0f} s"
         return Reply(HTTPStatus.TOO_MANY_REQUESTS, _error(text), retry_seconds=wait)
 
-    def _troubled(self, path: str, error: PkiError) -> Reply:
+    def _troubled(self, place: Place, path: str, error: PkiError) -> Reply:
         """Say in the log what is wrong here, once until it is mended or something else is: anybody may ask often."""
-        if self._troubles.get(path) != str(error):
-            self._troubles[path] = str(error)
-            self._say("joining is in trouble", path=path, reason=str(error))
+        if self._troubles.get((place.name, path)) != str(error):
+            self._troubles[place.name, path] = str(error)
+            self._say("joining is in trouble", site=place.name, path=path, reason=str(error))
         return _said(HTTPStatus.SERVICE_UNAVAILABLE, "the CA cannot answer now; its log says why")
 
 

@@ -38,6 +38,7 @@ class FolderSite:
         self._ca, self._read_door, self._clock = ca, read_door, clock
         self._contexts: dict[Path, ssl.SSLContext] = {}
         self._lock: Final = threading.Lock()
+        self.name: Final = str(ca.path)
         self.tokens: Final = tokens_of(ca)
 
     def door(self) -> Door:

@@ -9,7 +9,7 @@ from cryptography import x509
 from typing_extensions import override
 
 from harvest_operator.cluster import ConflictError, RefusedError
-from harvest_operator.issued import LINES_MAX, line_of, note, noted, place_of
+from harvest_operator.issued import BYTES_MAX, line_of, note, noted, place_of
 from harvest_operator.minting import content_of, secret
 from harvest_operator.names import MANAGED_BY
 from harvest_operator.plan import Verb, Write
@@ -58,13 +58,16 @@ def test_all_that_may_be_used_or_renewed_is_kept_and_nothing_else() -> None:
     assert lines(cluster) == [line_of(second), line_of(third)]
 
 
-def test_it_is_bounded_and_the_newest_stay() -> None:
-    new, filler = issued(), [f"{number:040x} 2099-01-01T00:00:00Z server oss1" for number in range(LINES_MAX)]
+@pytest.mark.parametrize("name", ["oss1", "o" * 253])
+def test_it_is_bounded_and_the_newest_stay(name: str) -> None:
+    filler = [f"{number:040x} 2099-01-01T00:00:00Z server {name}" for number in range(BYTES_MAX // 67)]
     found = secret({**PLACE, "resourceVersion": "1"}, {"issued": "\n".join(filler).encode(), "mine": b"x"})
+    new = issued()
     write = noted(found, PLACE, new, NOW)
     content = content_of(write.manifest)
-    assert content["issued"].decode().splitlines() == [*filler[1:], line_of(new)]
-    assert len(content["issued"]) < 1 << 20
+    kept = content["issued"].decode().splitlines()
+    assert kept == [*filler[1 - len(kept) :], line_of(new)]
+    assert BYTES_MAX - len(f"{filler[0]}\n") < len(content["issued"]) <= BYTES_MAX
     assert (write.verb, content["mine"]) == (Verb.REPLACE, b"x")
 
 

@@ -54,6 +54,7 @@ class Scene:
     said: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     tokens: Tokens = field(default_factory=Tokens)
     trouble: str = ""
+    name: str = "hpc/example"
 
     def __post_init__(self) -> None:
         self.desk = Desk(clock=lambda: self.now, monotonic=lambda: self.seconds, say=self._say)
@@ -281,7 +282,9 @@ def test_trouble_of_ours_is_told_to_us_and_counts_against_nobody(scene: Scene) -
     replies = [scene.join(scene.token(), asking()) for _ in range(PEER_BURST + 1)]
     assert {reply.status for reply in replies} == {HTTPStatus.SERVICE_UNAVAILABLE}
     assert "disk" not in reason(replies[0])
-    assert scene.said == [("joining is in trouble", {"path": JOIN_PATH, "reason": "the disk is full"})]
+    assert scene.said == [
+        ("joining is in trouble", {"site": "hpc/example", "path": JOIN_PATH, "reason": "the disk is full"})
+    ]
     assert scene.desk.get(scene, CA_PATH).status is HTTPStatus.SERVICE_UNAVAILABLE
 
 
@@ -295,6 +298,15 @@ def test_trouble_of_ours_is_told_once_until_it_is_mended_however_often_somebody_
 
     secret = scene.token()
     assert [told(trouble) for trouble in ("one", "one", "two", "", "two")] == [2, 0, 2, 0, 2]  # of both paths
+
+
+def test_that_another_site_is_well_does_not_have_it_told_again(scene: Scene) -> None:
+    other = Scene(name="hpc/other")
+    scene.trouble = "its CA is gone"
+    for _ in range(3):
+        scene.desk.get(scene, CA_PATH)
+        assert scene.desk.get(other, CA_PATH).status is HTTPStatus.OK
+    assert len(scene.said) == 1
 
 
 def guess(scene: Scene, count: int, peer: Callable[[int], str]) -> list[HTTPStatus]:
