@@ -14,7 +14,7 @@ from campaign.history import History, Outcome
 from campaign.plan import EPOCH, PERIOD, Plan, Step
 from campaign.relay_events import Tree
 from campaign.relay_plan import ACCEPTS, FILESYSTEMS, HEADS, RELAYS, SITE
-from campaign.relay_site import rates_of, totals_in
+from campaign.relay_site import counters_in, rates_of, totals_in
 from campaign.relay_tree import SHOWN_PERIODS, Head, Told, totals_of
 from campaign.relay_truth import Totals, covers
 from harvest_aggregator.nodes import Rates
@@ -88,6 +88,8 @@ class RelayHistory(History):
             self._look_at_rates(head, told, rates)
             if (totals := totals_in(tables[name])) != told.truth:
                 self._say(head, f"{totals} is shown of {name}, not {told.truth}")
+            if (counters := counters_in(tables[name])) != head.must_count[name]:
+                self._say(head, f"counters of {name} show {counters}, not {head.must_count[name]}: nothing is earlier")
         if head.name in FILESYSTEMS:
             self._look_at_own(head)
         for status in head.relayed.statuses():

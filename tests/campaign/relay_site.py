@@ -4,6 +4,7 @@ from math import isclose
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 from typing_extensions import override
 
 from campaign import relay_truth
@@ -20,7 +21,7 @@ from campaign.relay_world import SiteWorld
 from harvest_aggregator.clients import ClientTables
 from harvest_aggregator.nodes import Rates
 from harvest_aggregator.published import Published
-from harvest_aggregator.relays.pictures import KINDS, Picture
+from harvest_aggregator.relays.pictures import KINDS, NUMBERS, Picture
 from harvest_core.accounting.sweeps import ClosedTable
 
 _IDLE = [0.0] * len(Rates._fields)
@@ -103,6 +104,8 @@ class SiteHistory(ClientHistory):
         self.truths[name, tables.tick_seconds] = truth
         if (totals := totals_in(tables)) != truth:
             self._say(f"{name} has {totals}, not {truth}")
+        if tables.earlier:
+            self._say(f"{name} is the site's own ever since, and {tables.earlier} is earlier")
         shown = self._rates[name, tables.tick_seconds] = {}
         for client in self.world.aggregator.clients.told(lambda _: None).clients:
             if name not in client.filesystems:
@@ -152,6 +155,18 @@ def totals_in(tables: ClientTables) -> Totals:
         nid.decode(): tuple(n for kind in KINDS for n in _row(tables.tables.get(kind), nid)) for nid in sorted(nids)
     }
     return {nid: totals for nid, totals in found.items() if any(totals)}
+
+
+def counters_in(tables: ClientTables) -> Totals:
+    """Return what counters show of all who did anything, also of those who are in no table any more."""
+    totals = totals_in(tables)
+    nothing = (0,) * NUMBERS
+    earlier = {nid.decode(): numbers for nid, numbers in tables.earlier.items()}
+    found = {
+        nid: tuple(np.subtract(totals.get(nid, nothing), earlier.get(nid, nothing)).tolist())
+        for nid in totals.keys() | earlier.keys()
+    }
+    return {nid: counters for nid, counters in found.items() if any(counters)}
 
 
 def _row(table: ClosedTable | None, nid: bytes) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from harvest.v1.stream_pb2 import RelayRequest, RelayResponse
 from harvest_aggregator import backups
 from harvest_aggregator.accounts import Accounts
 from harvest_aggregator.clients import Clients
+from harvest_aggregator.deliveries import Delivery
 from harvest_aggregator.ledger import Ledger
 from harvest_aggregator.relays.earlier import Held
 from harvest_aggregator.relays.incoming import load
@@ -120,11 +121,16 @@ class Aggregator:
         backups.restore(self._backup, self._path)
         self.start()
 
+    def accept(self, deliveries: list[Delivery]) -> None:
+        """Take in what an agent delivers."""
+        for read in self.accounts.accept(deliveries, self.now):
+            self.relayed.note_read(read)
+
     def close(self) -> list[ClosedSweep]:
         """Publish what is to be published now."""
         closed = self.accounts.close(self.now, frozenset())
         for sweep in closed:
-            self.clients.take(sweep, self.accounts.connections)
+            self.clients.take(sweep, self.accounts.connections, self.relayed.lessened)
             self.closed_at = self.now
         self.clients.forget(self.now, self._periods, self.relayed.accepted)
         return closed
@@ -159,6 +165,8 @@ class Head(Aggregator):
         super().start()
         self.must_show: dict[str, Told] = {}
         """With the totals that it had then: by what comes behind it those that are held rise, not those shown."""
+        self.must_count: dict[str, Totals] = {}
+        """What was held then of all, also of those who are not told of any more."""
 
     @override
     def keep_backup(self) -> None:
@@ -183,6 +191,7 @@ class Head(Aggregator):
             if is_fresh and (shown is None or shown.picture.head.tick_seconds <= tick):
                 held = self.must_hold[name]
                 self.must_show[name] = told._replace(truth={nid: held[nid] for nid in told.picture.nids if nid in held})
+                self.must_count[name] = held
         return answer
 
     def held(self) -> dict[str, Totals]:

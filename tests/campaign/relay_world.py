@@ -37,7 +37,7 @@ class SiteLedger(ClientLedger):
     def take(self, agent: str, sweeps: Iterable[Sweep]) -> None:
         """Take in what an agent delivers."""
         some = [_delivery(agent, *said, list(group)) for said, group in groupby(sweeps, _said)]
-        self.aggregator.accounts.accept(some, self.aggregator.now)
+        self.aggregator.accept(some)
         for sweep in sweeps:
             assert isinstance(sweep, ClientSweep)
             self.rates.take(sweep, self._truth.lives, self.aggregator.now)

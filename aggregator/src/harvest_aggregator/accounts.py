@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import structlog
@@ -62,6 +62,17 @@ class KeptTarget:
     """What is in it no more, and in the ledger when it is folded."""
 
 
+class ClientRead(NamedTuple):
+    """What a target's clients did until they were read."""
+
+    place: Place
+    work: Work
+    shown_tick: int
+    """Sweeps of this tick and of later ones have it; NEVER where the next one does, whatever its tick."""
+    before_tick: int
+    """When they had been read last; NEVER where this was the first time."""
+
+
 class Accounts:
     """All targets of the site's file systems. Used by one thread."""
 
@@ -78,8 +89,6 @@ class Accounts:
         self.unnamed: dict[str, bytes] = {}
         """Agents that spoke of records which they never named to us, and in which incarnation."""
         self.watch = Watch()
-        self.first_reads: list[tuple[Place, Work]] = []
-        """What targets had counted of their clients when they were first read; whoever looks at it clears it."""
 
     def load(self, now_seconds: float) -> None:
         """Bring back all that is durable: the snapshots, then the batches after them."""
@@ -139,22 +148,24 @@ class Accounts:
         wanted = next(one for one in self._site.spec.filesystems if one.name == place.filesystem).clients
         return place._replace(of_clients=True) if wanted.enabled else None
 
-    def accept(self, deliveries: Sequence[Delivery], now_seconds: float) -> None:
-        """Make deliveries durable, then apply them; if the first fails, nothing happened."""
+    def accept(self, deliveries: Sequence[Delivery], now_seconds: float) -> list[ClientRead]:
+        """Make deliveries durable, then apply them; if the first fails, nothing happened. Return what clients did."""
         lines, acked = self._new_lines(deliveries)
         if acked or lines:
             self._ledger.accept([line for line, _ in lines], acked, arrived_seconds=now_seconds)
         for agent, incarnation in acked:
             if self.unnamed.get(agent, incarnation) != incarnation:
                 del self.unnamed[agent]  # it began anew
+        reads: list[ClientRead] = []
         for (place, said), parts in groupby(lines, lambda pair: _read_of(pair[0])):
             kept = self._targets.setdefault(place, _new(place.target))
-            is_first = place.of_clients and not kept.account.stays
+            before_tick = _last_tick([kept.account])
             work = self._applied(kept, said, [message for _, message in parts])
             if work.mount is not None:
-                if is_first:
-                    self.first_reads.append((place, work))
-                self._report(place, work, work.mount, now_seconds)
+                shown_tick = self._report(place, work, work.mount, now_seconds)
+                if place.of_clients:
+                    reads.append(ClientRead(place, work, shown_tick, before_tick))
+        return reads
 
     def _new_lines(
         self, deliveries: Sequence[Delivery]
@@ -306,9 +317,10 @@ class Accounts:
             for stay in kept.account.stays.values():
                 sweeps.restore(place, stay, until_tick=0)
                 sweeps.report(place, Work(mount=stay.mounts[-1][1]))
-        live, servers = _connections(kept.account for kept in targets.values())
+        accounts = [kept.account for kept in targets.values()]
+        live, servers = _connections(accounts)
         tables = {kind: table for sweep in sweeps.close(0, frozenset()) for (_, kind), table in sweep.clients.items()}
-        return ClientTables(tables, servers, 0, live)
+        return ClientTables(tables, servers, _last_tick(accounts), live)
 
     def _loaded(self, filesystem: str) -> dict[Place, KeptTarget]:
         targets: dict[Place, KeptTarget] = {}
@@ -365,12 +377,15 @@ class Accounts:
         _log.warning("read left out", agent=agent, target=target, seq=seq, reason=str(error))
         return Work()
 
-    def _report(self, place: Place, work: Work, mount: MountState, now_seconds: float) -> None:
+    def _report(self, place: Place, work: Work, mount: MountState, now_seconds: float) -> int:
+        """Let sweeps have it; return from which tick on they do."""
         ahead_seconds = work.tick_seconds - now_seconds
         if ahead_seconds > self._near_seconds:  # its clock is wrong: nobody can say when it was
             work = replace(work, tick_seconds=NEVER)
-        self._sweeps.report(place, work, late=abs(ahead_seconds) > self._near_seconds)
+        is_late = abs(ahead_seconds) > self._near_seconds
+        self._sweeps.report(place, work, late=is_late)
         self._unshown = (place, mount)
+        return NEVER if is_late else work.tick_seconds
 
     def _fold(self, places: Iterable[Place]) -> None:
         chosen = {place: self._targets[place] for place in places}
@@ -430,6 +445,10 @@ def _read_of(line: Line) -> tuple[Place, tuple[str, bytes, int]]:
 
 def _mounts(account: TargetAccount) -> Iterable[MountState]:
     return (mount for stay in account.stays.values() for _, mount in stay.mounts)
+
+
+def _last_tick(accounts: Iterable[TargetAccount]) -> int:
+    return max((mount.last_tick for account in accounts for mount in _mounts(account)), default=NEVER)
 
 
 def _present(account: TargetAccount) -> MountState:

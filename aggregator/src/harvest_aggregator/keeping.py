@@ -235,15 +235,14 @@ class Keeper:
     def _keep(self, deliveries: Sequence[Delivery]) -> None:
         now, began = self._now(), time.monotonic()
         try:
-            self._accounts.accept(deliveries, now)
+            reads = self._accounts.accept(deliveries, now)
         except Exception as error:
             self._failed(error)
             raise
         self.problem = None
         self._on_kept(time.monotonic() - began)
-        for place, work in self._accounts.first_reads:
-            self._relayed.first_read(place, work)
-        self._accounts.first_reads.clear()
+        for read in reads:
+            self._relayed.note_read(read)
         for delivery in deliveries:
             self._attendance.swept(delivery.agent, delivery.batches[-1][1], now)
 

@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
+from harvest_aggregator.accounts import ClientRead
 from harvest_aggregator.clients import Clients, ClientTables
 from harvest_aggregator.ledger import Ledger
-from harvest_aggregator.relays.earlier import of_first_read
+from harvest_aggregator.relays import incoming
+from harvest_aggregator.relays.earlier import of_read
 from harvest_aggregator.relays.outgoing import head
 from harvest_aggregator.relays.pictures import NONE_EVER, NUMBERS, Picture
 from harvest_aggregator.relays.taking import Relayed
 from harvest_aggregator.sinks.prometheus_series import ALL, OTHER, TOP
 from harvest_core.accounting.apply import Work
-from harvest_core.accounting.mounts import MountState
+from harvest_core.accounting.mounts import NEVER, MountState
 from harvest_core.accounting.sweeps import ClosedSweep, Place
 from harvest_site.clusters import Cluster
 from harvest_site.loading import load
@@ -24,6 +26,7 @@ from unit.aggregator import test_prometheus_shares as shares
 from unit.aggregator.publishing import CREATE, WRITE, Did, table
 
 NODE1, NODE2, NODE3, NODE4 = (f"10.1.0.{number}@o2ib2" for number in (1, 2, 3, 4))
+OST1 = Place("gdata", "OST", "gdata-OST0001", of_clients=True)
 FAR = "10.9.0.1@o2ib9"
 SERVER = "10.1.0.99@o2ib2"
 HISTORY = 1_000_000_000
@@ -188,6 +191,27 @@ def test_what_nodes_do_that_have_series_no_more_is_in_other_though_some_are_not_
     assert sum(after.values()) - sum(before.values()) == 9
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_forgotten_nodes_did_stays_in_the_sum_of_all(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, restarts: bool
+) -> None:
+    monkeypatch.setattr(incoming, "NODES_MAX", 2)
+    head = Head(mode, tmp_path)
+    head.periods({NODE1: 10, NODE2: 5000})
+    before = head.periods({NODE1: 10})
+    after = head.periods({NODE1: 10, NODE3: 9})
+    assert sum(after.values()) - sum(before.values()) == 9
+    head.periods({NODE1: 10})
+    if restarts:
+        head.restart()
+    after = head.periods({NODE1: 10, NODE4: 300})
+    assert sum(after.values()) - sum(before.values()) == 309
+    head.change_site(LOCAL)
+    head.periods({NODE1: 7})
+    after = head.periods({NODE1: 1007})
+    assert sum(after.values()) - sum(before.values()) == 1309
+
+
 # --- file systems that move ---
 
 
@@ -254,8 +278,8 @@ def first_read(nodes: Mapping[str, int], tick_seconds: int) -> Work:
 
 
 def test_of_a_target_it_is_known_what_each_node_had_done_when_it_was_first_read() -> None:
-    assert of_first_read("OST", first_read({NODE1: 7}, 0)) == {NODE1: (0, 7, 5, 0, 0, 0)}
-    assert of_first_read("MDT", first_read({NODE1: 7}, 0)) == {NODE1: (0, 0, 0, 0, 7, 5)}
+    assert of_read("OST", first_read({NODE1: 7}, 0)) == {NODE1: (0, 7, 5, 0, 0, 0)}
+    assert of_read("MDT", first_read({NODE1: 7}, 0)) == {NODE1: (0, 0, 0, 0, 7, 5)}
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -268,7 +292,7 @@ def test_servers_that_report_later_than_others_bring_no_step_to_a_file_system_th
     head.periods({NODE1: 30, NODE2: 40}, 2)
     tick = int(head.now) + shares.PERIOD
     later = first_read({NODE1: HISTORY, NODE2: HISTORY, NODE3: HISTORY}, tick)
-    head.relayed.first_read(Place("gdata", "OST", "gdata-OST0001", of_clients=True), later)
+    head.relayed.note_read(ClientRead(OST1, later, tick, NEVER))
     there = {NODE1: HISTORY + 30, NODE2: HISTORY + 40, NODE3: HISTORY}
     head.periods(there, 2)
     if restarts:

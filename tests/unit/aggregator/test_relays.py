@@ -154,6 +154,7 @@ def test_parts_stay_within_what_is_taken_however_large_numbers_are() -> None:
         (lambda one: setattr(one.head, "period_seconds", 0), "no period"),
         (lambda one: one.head.nids.append("10.1.[9-0].*@o2ib"), "ranges that cannot be read"),
         (lambda one: one.head.nids.extend(["1@gni"] * 101), "ranges that cannot be read"),
+        (lambda one: one.head.lnets.extend(["gni"] * 101), "more networks than there are"),
         (lambda one: one.nid.append(one.nid[0]), "there twice"),
         (lambda one: one.nid.__setitem__(0, "nobody"), "no NID that could be"),
         (lambda one: one.total.pop(), "11 numbers are not 6 of each of 2"),

@@ -1,6 +1,7 @@
 """What nodes had done before anybody here could know when: it is in totals, and no counter shows it. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from harvest_site.nids import NidRange
 
 Held = Mapping[str, tuple[int, ...]]
 """Six numbers of each node."""
+FORGOTTEN: Final = ""
+"""In the place of a NID: all those together of whom nothing is held any more."""
 _NOTHING: Final = (0,) * NUMBERS
 
 
@@ -58,6 +61,16 @@ def of_strangers(held: Held, before: Reach, picture: Picture) -> Held:
     return {nid: _known(totals) for nid, totals in rows if nid in strangers}
 
 
+def less_forgotten(earlier: Held, before: Held, held: Held) -> Held:
+    """Return what is earlier when some are held no more: what counters had of them stays in the sum of all."""
+    gone = before.keys() - held.keys()
+    found = {nid: numbers for nid, numbers in earlier.items() if nid not in gone}
+    if gone:
+        done = [_less(earlier.get(nid, _NOTHING), _known(before[nid])) for nid in gone]
+        found[FORGOTTEN] = tuple(map(sum, zip(earlier.get(FORGOTTEN, _NOTHING), *done, strict=True)))
+    return found
+
+
 def moved(former: Held, earlier: Held, now: Held) -> Held:
     """Return what is earlier when totals come from elsewhere: with it, counters go on where the former totals end."""
     found = {}
@@ -76,8 +89,8 @@ def beside(held: Held, earlier: Held, told: Collection[str]) -> dict[bytes, tupl
     return {nid.encode(): numbers for nid, numbers in found.items()}
 
 
-def of_first_read(kind: str, work: Work) -> Held:
-    """Return what a target had counted of its nodes when it was first read."""
+def of_read(kind: str, work: Work) -> Held:
+    """Return what nodes did on a target until it was read."""
     assert work.mount is not None  # noqa: S101 - a read that was applied
     mount, counters = work.mount, list(work.mount.counters)
     numbers = np.zeros((len(mount.jobs), NUMBERS), np.int64)
@@ -89,11 +102,11 @@ def of_first_read(kind: str, work: Work) -> Held:
     return {mount.jobs[row].decode("utf-8", "replace"): tuple(numbers[row].tolist()) for row in clients}
 
 
-def plus(earlier: Held, more: Held) -> Held:
-    """Return both together."""
+def plus(earlier: Held, more: Iterable[Held]) -> Held:
+    """Return all together."""
     found = {**earlier}
-    for nid, numbers in more.items():
-        found[nid] = tuple(map(sum, zip(numbers, earlier.get(nid, _NOTHING), strict=True)))
+    for nid, numbers in chain.from_iterable(one.items() for one in more):
+        found[nid] = tuple(map(sum, zip(numbers, found.get(nid, _NOTHING), strict=True)))
     return found
 
 

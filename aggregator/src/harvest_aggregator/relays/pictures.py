@@ -72,8 +72,8 @@ def put_together(messages: Sequence[RelayRequest]) -> Picture:
         raise PictureError(f"it speaks protocol {head.protocol}, and this aggregator {PROTOCOL}: update the older one")
     if head.tick_seconds <= 0 or head.period_seconds <= 0:
         raise PictureError("it has no tick, or no period")
-    if not _can_be_read(head.nids):
-        raise PictureError("it tells of nodes in ranges that cannot be read")
+    if len(head.lnets) > _RANGES_MAX or not _can_be_read(head.nids):
+        raise PictureError("it tells of nodes in ranges that cannot be read, or on more networks than there are")
     nids = tuple(nid for one in messages for nid in one.nid)
     if len(nids) > NODES_MAX:
         raise PictureError(f"{len(nids)} nodes are more than the {NODES_MAX} that are taken")

@@ -8,16 +8,15 @@ import structlog
 
 from harvest.v1.stream_pb2 import RelayHead, RelayResponse
 from harvest_aggregator import sqlite
+from harvest_aggregator.accounts import ClientRead
 from harvest_aggregator.clients import Clients, ClientTables
 from harvest_aggregator.errors import LedgerError
 from harvest_aggregator.ledger import Ledger
 from harvest_aggregator.published import RelayStatus
 from harvest_aggregator.relays import incoming
-from harvest_aggregator.relays.earlier import Held, Reach, moved, of_first_read, of_strangers, plus, reach_of
+from harvest_aggregator.relays.earlier import Held, Reach, less_forgotten, moved, of_read, of_strangers, plus, reach_of
 from harvest_aggregator.relays.outgoing import totals_of
 from harvest_aggregator.relays.pictures import Picture
-from harvest_core.accounting.apply import Work
-from harvest_core.accounting.sweeps import Place
 from harvest_site.model import Site
 
 _SILENT_PERIODS: Final = 3
@@ -39,7 +38,8 @@ class Relayed:
         """By file system; the ledger may have an earlier tick, with the same totals."""
         self._statuses: dict[str, RelayStatus] = {}
         self._first_reads: dict[str, list[tuple[int, Held]]] = {}
-        """By file system: each with its tick, and what nodes had done by then, until a sweep has shown it."""
+        """Of targets since a relay told of the file system: what nodes had done by then, until a sweep has shown it.
+        By file system, each with the tick of that sweep."""
 
     def load(self) -> None:
         """Bring back the totals; rates are of a tick, and come with the next picture."""
@@ -47,6 +47,12 @@ class Relayed:
             self._kept = {filesystem: incoming.load(payload) for filesystem, payload in self._ledger.relayed()}
         except (ValueError, TypeError) as error:
             raise LedgerError(sqlite.damaged(self._ledger.path, f"what relays told: {error}")) from error
+        own = [one.name for one in self._site.spec.filesystems]
+        for name in self._kept.keys() & own:
+            kept = self._kept[name]
+            is_of_old = not kept.reach.accepted and not kept.is_local  # nobody wrote down then that agents read it
+            if is_of_old and self._own(name).tick_seconds > kept.tick_seconds:
+                self._keep(name, kept._replace(is_local=True))
 
     def change_site(self, site: Site) -> None:
         """Go on with another site."""
@@ -99,18 +105,20 @@ class Relayed:
         name = picture.head.filesystem
         if name in self._kept and not before.is_local:
             found = {**before.earlier, **of_strangers(before.held, before.reach, picture)}
-            return {nid: one for nid, one in found.items() if nid in held or nid not in before.held}  # or is forgotten
+            return less_forgotten(found, before.held, held)
         own = totals_of(self._own(name))
-        if not own and not before.earlier:
+        earlier = plus(before.earlier, (had for _, had in self._first_reads.pop(name, [])))
+        if not own and not earlier:
             return {}  # nothing was shown of it here: counters begin where its totals are
         _log.info("counters of nodes go on from what agents of this site had told of them", filesystem=name)
-        return moved(own, before.earlier, held)
+        return moved(own, earlier, held)
 
-    def first_read(self, place: Place, work: Work) -> None:
-        """Note what a target had counted of its nodes before, if a relay once told of them; it is in a later sweep."""
-        if place.filesystem in self._kept:
-            had = of_first_read(place.kind, work)
-            self._first_reads.setdefault(place.filesystem, []).append((work.tick_seconds, had))
+    def note_read(self, read: ClientRead) -> None:
+        """Note what nodes did on a target since before a relay told of them last; it is in a later sweep."""
+        name = read.place.filesystem
+        if name in self._kept and read.before_tick < self._kept[name].tick_seconds:
+            had = of_read(read.place.kind, read.work)
+            self._first_reads.setdefault(name, []).append((read.shown_tick, had))
 
     def lessened(self, filesystem: str, told: ClientTables) -> ClientTables:
         """Return what agents of this site told of nodes, to go on from what a relay told before, if one did."""
@@ -119,16 +127,22 @@ class Relayed:
             return told
         waiting = self._first_reads.get(filesystem, [])
         if not kept.is_local:
-            kept = kept._replace(earlier=moved(kept.held, kept.earlier, totals_of(told)), is_local=True)
+            kept = kept._replace(
+                tick_seconds=min(kept.tick_seconds, told.tick_seconds),  # by a clock that was ahead all was before it
+                earlier=moved(kept.held, kept.earlier, totals_of(told)),
+                is_local=True,
+            )
             _log.info("counters of nodes go on from what a relay had told of them", filesystem=filesystem)
-        else:
-            for had in (had for tick_seconds, had in waiting if tick_seconds <= told.tick_seconds):
-                kept = kept._replace(earlier=plus(kept.earlier, had))
+        elif shown := [had for tick_seconds, had in waiting if tick_seconds <= told.tick_seconds]:
+            kept = kept._replace(earlier=plus(kept.earlier, shown))
         if kept is not self._kept[filesystem]:
-            self._ledger.write_relayed(filesystem, incoming.dump(kept))
-            self._kept[filesystem] = kept
+            self._keep(filesystem, kept)
         self._first_reads[filesystem] = [one for one in waiting if one[0] > told.tick_seconds]
         return told._replace(earlier={nid.encode(): numbers for nid, numbers in kept.earlier.items()})
+
+    def _keep(self, filesystem: str, kept: incoming.Kept) -> None:
+        self._ledger.write_relayed(filesystem, incoming.dump(kept))
+        self._kept[filesystem] = kept
 
     def _note(self, relay: str, picture: Picture, lower_nodes: int, *, is_ahead: bool) -> None:
         head = picture.head

@@ -1325,7 +1325,9 @@ class RelayedFilesystem(_message.Message):
         """the head's, at that call"""
 
     @_builtins.property
-    def earlier_nid(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def earlier_nid(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """"": all those together who are held no more"""
+
     @_builtins.property
     def earlier_total(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """six of each of these: so much of its totals no counter shows"""
