@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 elsewhere=(bench data guards soak support unit)
-second=(campaign captures chart crd fuzz images monitoring mutants node operator properties sites)
+second=(campaign captures chart crd fuzz images monitoring mutants node operator properties rpm sites)
 first=(); for folder in tests/[a-z]*/; do
   name=$(basename "$folder")
   [[ " ${elsewhere[*]} ${second[*]} " == *" $name "* ]] || first+=("tests/$name")
