@@ -6,7 +6,7 @@ said=$(mktemp -d)
 trap 'rm -rf "$said"' EXIT
 begin() { local name=$1; shift; "$@" >"$said/$name" 2>&1 & started[$!]=$name; }
 declare -A started
-half=(tests/unit/accounting tests/unit/agent tests/guards)
+half=(tests/unit/accounting tests/unit/agent tests/unit/sim tests/unit/site tests/guards)
 rest=(); for folder in tests/unit/*/; do [[ " ${half[*]} " == *" ${folder%/} "* ]] || rest+=("${folder%/}"); done
 begin types .venv/bin/mypy --no-error-summary
 begin borders .venv/bin/lint-imports --no-logo

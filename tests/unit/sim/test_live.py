@@ -59,7 +59,7 @@ def test_what_was_put_off_is_done_later_in_its_own_time_and_not_at_once(tmp_path
     for clock, live in ((held, one), (free, other)):
         clock.play(live, 5)
     one.is_held = True
-    held.play(one, 30)
+    held.play(one, 8)
     one.is_held = False
     before = done(one)
     for clock, live in ((held, one), (free, other)):
